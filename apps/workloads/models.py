@@ -8,7 +8,7 @@ from django.db.models import Func, Q
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import DatabaseClock
-from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
+from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, Suspension
 from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S, WaitsFor
 from apps.workloads.infrastructure.name_search import Words
 
@@ -265,6 +265,17 @@ class Job(models.Model):
     predicted = models.JSONField(default=dict, help_text="value, low, high, in the target's unit")
     cancel_requested = models.BooleanField(default=False)
     exit_code = models.IntegerField(null=True, help_text="of its command; below 0: the signal")
+    suspension = models.CharField(
+        max_length=9, blank=True, default="", db_default="",
+        help_text="of a running job; empty: none",
+    )  # fmt: skip
+    suspended_s = models.FloatField(
+        null=True, help_text="cluster seconds; when its processes were stopped; null: they run"
+    )
+    suspended_for_s = models.FloatField(
+        default=0.0, db_default=0.0,
+        help_text="cluster seconds that its launch was suspended before",
+    )  # fmt: skip
 
     # times
     created_at = models.DateTimeField(db_default=DatabaseClock())
@@ -303,6 +314,11 @@ class Job(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=[state.value for state in sorted(JobState)]),
                 name="job_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(suspension__in=[each.value for each in Suspension])
+                & (Q(suspension="", suspended_s__isnull=True) | Q(state=JobState.RUNNING.value)),
+                name="job_suspended_runs",
             ),
             models.CheckConstraint(
                 condition=Q(progress__gte=0, progress__lte=1), name="job_progress_is_share"

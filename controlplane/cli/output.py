@@ -141,3 +141,10 @@ def interval(cell: Mapping[str, Any] | None, unit: str) -> str:
     if cell["low"] is None or cell["high"] is None:
         return shown(cell["value"])
     return f"{shown(cell['value'])} ({shown(cell['low'])} to {shown(cell['high'])})"
+
+
+def job_state(status: Mapping[str, Any]) -> str:
+    """Return the state of a job, and whether it is held or suspended."""
+    suspension = status.get("suspension") or ("held" if status["held"] else "")
+    flag = "suspending" if suspension == "requested" else suspension
+    return f"{status['state']} ({flag})" if flag else str(status["state"])

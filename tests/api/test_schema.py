@@ -72,6 +72,8 @@ CREATE_WITHOUT_KEY = {
     "/api/v1/stream/tickets/",  # each pass is good once
     "/api/v1/previews/",  # kept for minutes; a new one stops the one before
     "/api/v1/jobs/{job_id}/cancel/",  # creates nothing
+    "/api/v1/jobs/{job_id}/suspend/",  # likewise, and so may be repeated
+    "/api/v1/jobs/{job_id}/resume/",
     "/api/v1/agents/enrolment-tokens/",  # the response is a secret, which is not stored
     "/api/v1/agents/enrol/",  # likewise; an enrolment token is good once
     "/api/v1/agents/credential/",  # likewise; the credential before it is good until its use

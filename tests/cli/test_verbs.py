@@ -148,6 +148,25 @@ def test_cancelling_prints_the_state_of_each_job(berth: Berth) -> None:
     assert (code, out) == (Exit.OK, f"{first}  cancelled\n{second}  cancelled\n")
 
 
+def test_a_running_job_is_suspended_and_resumed(berth: Berth) -> None:
+    factories.cluster()
+    job = factories.job("j1", state="running")
+    server = factories.server(backend="slurm")
+    factories.allocation(job, server, by=factories.decision(job))
+    factories.launch(job, backend="slurm")
+    code, out, _ = berth("job", "suspend", "j1")
+    assert (code, out) == (Exit.OK, f"{job.pk}  suspending\n")
+    assert "state        running (suspending)" in berth("get", "j1")[1]
+    assert "running (suspending)" in berth("list")[1]
+    code, out, _ = berth("job", "resume", str(job.pk))
+    assert (code, out) == (Exit.OK, f"{job.pk}  resuming\n")
+
+
+def test_a_job_that_does_not_run_is_not_suspended(berth: Berth) -> None:
+    code, _, err = berth("job", "suspend", submit(berth))
+    assert (code, "only running jobs can" in err) == (Exit.CONFLICT, True)
+
+
 def test_an_ended_job_cannot_be_cancelled(berth: Berth) -> None:
     job = submit(berth)
     Job.objects.filter(pk=job).update(state="succeeded", finished_s=1.0)

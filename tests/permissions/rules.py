@@ -204,6 +204,8 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/jobs/<uuid:job_id>/hold": api(post=PROJECT_WRITERS),
     "api/v1/jobs/<uuid:job_id>/release": api(post=PROJECT_WRITERS),
     "api/v1/jobs/<uuid:job_id>/rerun": api(post=PROJECT_WRITERS),
+    "api/v1/jobs/<uuid:job_id>/suspend": api(post=PROJECT_WRITERS),
+    "api/v1/jobs/<uuid:job_id>/resume": api(post=PROJECT_WRITERS),
     "api/v1/batches": api(
         get=SIGNED_IN, post=MEMBERS, body={"POST": {"project": "{project}", "items": [JOB]}}
     ),

@@ -13,6 +13,7 @@ from apps.operations.models import Event
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.models import Allocation, Decision, Reservation
+from apps.scheduling.selectors.queue import holdings
 from apps.scheduling.services import (
     ReservationFailure,
     ReservationRequest,
@@ -207,6 +208,28 @@ def test_units_without_a_known_end_are_not_waited_for() -> None:
     late(application, 4)
     decide(by)
     assert reservations() == []
+
+
+def test_a_suspended_job_has_no_known_end_and_its_suspension_delays_the_predicted_one() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    holder = job(application, 1, 10)
+    decide(by)
+    gang = late(application, 4)
+    shown = Job.objects.filter(id=holder.id)
+    shown.update(state="running", started_s=NOW_S, suspension="suspended", suspended_s=NOW_S)
+    decide(by)
+    assert reservations() == []
+    assert holdings(NOW_S) == []
+    shown.update(suspension="", suspended_s=None, suspended_for_s=90.0)
+    decide(by)
+    (kept,) = reservations()
+    run_high_s = shown.get().run_high_s
+    assert run_high_s is not None
+    assert kept.job == gang.id
+    assert kept.start_s == pytest.approx(NOW_S + 90.0 + run_high_s)
+    at(NOW_S + 100.0)
+    assert [held.elapsed_s for held in holdings(NOW_S + 100.0)] == [10.0]
 
 
 @override_settings(MAX_RESERVATIONS=2)

@@ -15,12 +15,20 @@ from apps.dashboard.core import formats, labels
 from apps.dashboard.core.gauge import Gauge, gauge
 from apps.dashboard.core.job_query import JobQuery
 from apps.dashboard.selectors.jobs import allocations, matching
+from apps.execution.models import Launch, LaunchState
+from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import IN_USE, reservation_of, working_allocations
 from apps.scheduling.selectors.waits import current_estimate
 from apps.workloads.core.framework import setting_named
-from apps.workloads.core.lifecycle import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.core.lifecycle import (
+    ACTIVE_STATES,
+    TERMINAL_STATES,
+    WAITING_STATES,
+    JobState,
+    Suspension,
+)
 from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
 from apps.workloads.models import Job
 from apps.workloads.selectors import OPEN_STATES, JobCounts
@@ -156,6 +164,8 @@ def _why(job: Job) -> str:
 def _time(job: Job, now_s: float) -> str:
     if job.state in TERMINAL_STATES and job.finished_s is not None:
         return f"took {formats.duration(max(0.0, job.finished_s - job.submitted_s))}"
+    if job.suspended_s is not None:
+        return f"suspended {formats.duration(max(0.0, now_s - job.suspended_s))}"
     if job.state == JobState.RUNNING and job.started_s is not None:
         return f"running {formats.duration(max(0.0, now_s - job.started_s))}"
     return f"waiting {formats.duration(max(0.0, now_s - job.submitted_s))}"
@@ -321,6 +331,18 @@ def _gauge_title(job: Job) -> str:
         verb = "Took" if job.state in TERMINAL_STATES else "Expected to take"
         return f"{verb} {reached}; target: {target}"
     return f"{reached}; target: {target}"
+
+
+def suspend_action(job: Job) -> str:
+    """Return "suspend" or "resume", whichever a user may do with a job now, or an empty text."""
+    if job.state != JobState.RUNNING or job.cancel_requested:
+        return ""
+    if job.suspension in (Suspension.REQUESTED, Suspension.SUSPENDED):
+        return "resume"
+    able = Launch.objects.filter(
+        job=job, state=LaunchState.RUNNING, backend__in=backends_with(Capability.SUSPEND)
+    )
+    return "suspend" if able.exists() else ""
 
 
 def waiting_reason(job: Job) -> Meaning | None:

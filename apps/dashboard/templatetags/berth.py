@@ -18,6 +18,7 @@ from apps.dashboard import files
 from apps.dashboard.core import formats, labels
 from apps.dashboard.selectors.shell import Shell, shell_of
 from apps.dashboard.templatetags import drawings
+from apps.workloads.core.lifecycle import Suspension
 
 register = template.Library()
 
@@ -63,6 +64,9 @@ STATE_ICONS = {
     "failed": "st-failed",
     "cancelled": "st-cancelled",
     "held": "st-held",
+    "suspending": "st-held",
+    "suspended": "st-held",
+    "resuming": "st-starting",
     "active": "st-running",
     "cordoned": "st-held",
     "draining": "st-queued",
@@ -123,9 +127,13 @@ def icon(name: str, cls: str = "ic") -> SafeString:
 
 
 @register.simple_tag
-def state(value: str, held: bool = False, attainment: float | None = None) -> SafeString:
+def state(
+    value: str, held: bool = False, attainment: float | None = None, suspension: str = ""
+) -> SafeString:
     """Return a state as icon and text; the icon of a job below its target is not green."""
     shown = "held" if held and value in {"submitted", "profiling", "queued"} else value
+    if suspension:
+        shown = "suspending" if suspension == Suspension.REQUESTED else suspension
     below = mark_safe(' data-below title="below target"') if _is_below(attainment) else ""
     return format_html(
         '<span class="state" data-s="{}"{}>{}{}</span>',

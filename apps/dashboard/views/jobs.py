@@ -94,6 +94,7 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
         "stages": selectors.stages(shown_job, now_s=now_s),
         "facts": job_facts.job_header(shown_job, now_s=now_s),
         "ended": shown_job.state in TERMINAL_STATES,
+        "suspend_action": job_facts.suspend_action(shown_job),
         "may_change": has_role(request, Role.SUBMITTER),
         "manages_all": has_role(request, Role.OPERATOR),
         **_tab(request, tab, shown_job),

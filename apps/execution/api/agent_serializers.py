@@ -89,6 +89,12 @@ class AwaitSerializer(serializers.Serializer[Any]):
         default=list,
         help_text="Launches in the last answer that were not to be stopped.",
     )
+    suspended = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
+        max_length=MAX_KNOWN,
+        default=list,
+        help_text="Launches in the last answer that were to be suspended.",
+    )
     wait_s = serializers.FloatField(min_value=0, max_value=MAX_STREAM_WAIT_S)
 
 
@@ -111,6 +117,12 @@ class SyncSerializer(serializers.Serializer[Any]):
         max_length=MAX_KNOWN,
         default=list,
         help_text="Launches in the last answer that were not to be stopped.",
+    )
+    suspended = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
+        max_length=MAX_KNOWN,
+        default=list,
+        help_text="Launches in the last answer that were to be suspended.",
     )
     wait_s = serializers.FloatField(min_value=0, max_value=MAX_WAIT_S, default=0.0)
 

@@ -37,6 +37,7 @@ from apps.execution.core.agent.wire import (
     order_json,
     read_report,
     read_sample,
+    read_told,
     read_usage,
 )
 from apps.execution.models import ServerAgent
@@ -168,8 +169,8 @@ class Sync(AgentView):
         if given.get("usage") is not None:
             usage = _read("/usage", partial(read_usage, given["usage"]))
             beat(cast("int", agent.server_id), usage)
-        known = frozenset(given["known"])
-        orders = service.wait_for_orders(agent, epoch, known, wait_s=given["wait_s"])
+        told = read_told(given)
+        orders = service.wait_for_orders(agent, epoch, told, wait_s=given["wait_s"])
         return Response(
             {"lease_s": settings.AGENT_LEASE_S, "orders": [order_json(o) for o in orders]}
         )

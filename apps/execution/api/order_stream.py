@@ -24,7 +24,7 @@ from apps.common.api.problems import INTERNAL, ProblemError, as_problem
 from apps.common.core.problem_codes import ProblemCode
 from apps.common.infrastructure.notifications import concerns
 from apps.execution.api.agent_serializers import AwaitSerializer
-from apps.execution.core.agent.wire import order_json
+from apps.execution.core.agent.wire import order_json, read_told
 from apps.execution.core.port import CommandOrder
 from apps.execution.models import ServerAgent
 from apps.execution.services.agent_credentials import agent_of
@@ -176,7 +176,7 @@ async def _awaited(
     agent: ServerAgent, given: dict[str, Any], gone: "asyncio.Task[None]"
 ) -> list[CommandOrder]:
     """Return the orders once they are news, the time is over, or the agent is gone."""
-    loop, known = asyncio.get_running_loop(), frozenset(given["known"])
+    loop, told = asyncio.get_running_loop(), read_told(given)
     until_s = loop.time() + given["wait_s"]
     waiter, all_waiters = Waiter(agent.server_id or 0), hub()
     await all_waiters.join(waiter)
@@ -185,7 +185,7 @@ async def _awaited(
             waiter.woken.clear()
             orders = await in_thread(checked_orders, agent.pk, given["epoch"])
             left_s = until_s - loop.time()
-            if are_news(orders, known) or left_s <= 0.0 or gone.done():
+            if are_news(orders, told) or left_s <= 0.0 or gone.done():
                 return orders
             wait_s = left_s if all_waiters.listens.is_set() else min(left_s, LOOK_S)
             woken = asyncio.create_task(waiter.woken.wait())

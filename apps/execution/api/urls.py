@@ -1,7 +1,13 @@
 """URLs of the reports, migrations and tasks of jobs."""
 
 from apps.common.api.routes import route
-from apps.execution.api import agent_views, output_views, preemption_views, views
+from apps.execution.api import (
+    agent_views,
+    output_views,
+    preemption_views,
+    suspension_views,
+    views,
+)
 
 urlpatterns = [
     *route("jobs/<uuid:job_id>/metrics/", views.JobMetrics.as_view(), "api-job-metrics"),
@@ -19,6 +25,10 @@ urlpatterns = [
         preemption_views.JobPreemptionApply.as_view(),
         "api-job-preemption-apply",
     ),
+    *route(
+        "jobs/<uuid:job_id>/suspend/", suspension_views.JobSuspend.as_view(), "api-job-suspend"
+    ),
+    *route("jobs/<uuid:job_id>/resume/", suspension_views.JobResume.as_view(), "api-job-resume"),
     *route("agents/", agent_views.AgentList.as_view(), "api-agents"),
     *route(
         "agents/enrolment-tokens/", agent_views.EnrolmentTokens.as_view(), "api-agent-enrolments"

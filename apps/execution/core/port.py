@@ -36,6 +36,15 @@ class EndReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspensionReport:
+    """The processes of a launch were stopped, or run again, and the cluster time of it."""
+
+    launch: int
+    at_s: float
+    is_suspended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CommandOrder:
     """One launch of a command on one server.
 
@@ -47,7 +56,10 @@ class CommandOrder:
     stop : whether it must be stopped, or not be started
     cores : numbers of the cores that its units name
     memory_bytes : limit
-    duration_s : wall seconds after which it is stopped; None = no limit
+    duration_s : wall seconds after which it is stopped, without those in which it was suspended;
+        None = no limit
+    suspend : whether its processes must be stopped now, and may continue later
+    is_suspended : whether the control plane has recorded that they are stopped
     """
 
     launch: int
@@ -61,3 +73,5 @@ class CommandOrder:
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str | None = None
     duration_s: float | None = None
+    suspend: bool = False
+    is_suspended: bool = False

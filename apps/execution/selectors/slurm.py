@@ -6,12 +6,13 @@ from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.execution.core.slurm.reconcile import Known
-from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.lifecycle import JobState, Suspension
 
 _KNOWN: Final = """
 SELECT s.slurm_id, j.id, l.id, j.state,
        j.cancel_requested OR coalesce(l.cancel_requested, false), s.pinned, v.name,
-       coalesce(l.state = 'running', false), coalesce(v.state IN ('draining', 'down'), false)
+       coalesce(l.state = 'running', false), coalesce(v.state IN ('draining', 'down'), false),
+       j.suspension
 FROM execution_slurmjob s
 JOIN workloads_job j ON j.id = s.job_id
 LEFT JOIN execution_launch l ON l.job_id = j.id AND l.state IN ('requested', 'running')
@@ -34,7 +35,12 @@ def known_jobs() -> dict[int, KnownJob]:
     """Return the open jobs by their ids in Slurm."""
     return {
         slurm_id: KnownJob(
-            slurm_id, job, launch, Known(JobState(state), stop, pinned, node, running, closed)
+            slurm_id,
+            job,
+            launch,
+            Known(JobState(state), stop, pinned, node, running, closed, Suspension(suspension)),
         )
-        for slurm_id, job, launch, state, stop, pinned, node, running, closed in fetch_rows(_KNOWN)
+        for slurm_id, job, launch, state, stop, pinned, node, running, closed, suspension in (
+            fetch_rows(_KNOWN)
+        )
     }

@@ -17,13 +17,23 @@ from django.db import transaction
 from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.common.infrastructure.notifications import listening
-from apps.execution.core.agent.wire import LOST, STARTED, MachineUsage, TaskReport
-from apps.execution.core.port import CommandOrder, EndReport
+from apps.execution.core.agent.wire import (
+    LOST,
+    RESUMED,
+    STARTED,
+    SUSPENDED,
+    MachineUsage,
+    TaskReport,
+    Told,
+    told_by,
+)
+from apps.execution.core.port import CommandOrder, EndReport, SuspensionReport
 from apps.execution.models import ServerAgent
 from apps.execution.services.heartbeats import beat, store_heartbeats
 from apps.execution.services.launch_reports import record_ended, record_started
 from apps.execution.services.launches import release_jobs, request_launches
 from apps.execution.services.recovery import requeue_launch
+from apps.execution.services.suspension import record_suspensions
 from apps.inventory import services as inventory
 from apps.inventory.core.backends import AGENT, MACHINES
 from apps.inventory.selectors import cluster_time
@@ -36,7 +46,8 @@ _ORDERS: Final = """
 SELECT l.id, j.id, j.name, l.state = 'running', l.cancel_requested OR j.cancel_requested,
        ARRAY(SELECT u.core FROM inventory_resourceunit u WHERE u.id = ANY(a.unit_ids)
              ORDER BY u.core),
-       a.memory_bytes, j.program, j.duration_s
+       a.memory_bytes, j.program, j.duration_s, j.suspension IN ('requested', 'suspended'),
+       j.suspension IN ('suspended', 'resuming')
 FROM scheduling_allocation a
 JOIN workloads_job j ON j.id = a.job_id
 JOIN execution_launch l ON l.job_id = j.id AND l.state IN ('requested', 'running')
@@ -95,13 +106,21 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
     ended = [
         EndReport(r.launch, at[r.launch], r.state, r.message, r.exit_code)
         for r in reports
-        if r.launch in own and r.state not in {STARTED, LOST}
+        if r.launch in own and r.state not in {STARTED, LOST, SUSPENDED, RESUMED}
+    ]
+    suspensions = [
+        SuspensionReport(r.launch, at[r.launch], r.state == SUSPENDED)
+        for r in reports
+        if r.launch in own and r.state in {SUSPENDED, RESUMED}
     ]
     # what has ended had started; each step ends with events, after which no row may be locked
     started = {launch: at_s for launch, at_s in at.items() if launch not in lost}
     if started:
         with fenced(agent, epoch):
             record_started(started, worker=agent.name, lease_s=settings.AGENT_LEASE_S)
+    if suspensions:
+        with fenced(agent, epoch):
+            record_suspensions(suspensions)
     if ended:
         with fenced(agent, epoch):
             record_ended(ended, release_jobs=release_jobs)
@@ -143,13 +162,13 @@ def orders_of(server_id: int) -> list[CommandOrder]:
 
 
 def wait_for_orders(
-    agent: ServerAgent, epoch: int, known: frozenset[int], *, wait_s: float
+    agent: ServerAgent, epoch: int, told: Told, *, wait_s: float
 ) -> list[CommandOrder]:
-    """Return the orders of a server as soon as one is new to its agent, or is to be stopped.
+    """Return the orders of a server as soon as one differs from what its agent was told.
 
     Parameters
     ----------
-    known : launches in the last answer that were not to be stopped
+    told : by the last answer
     wait_s : wall seconds after which the orders are returned in any case
 
     Raises
@@ -164,16 +183,16 @@ def wait_for_orders(
             while True:
                 orders = checked_orders(agent.pk, epoch)
                 left_s = until - time.monotonic()
-                if are_news(orders, known) or left_s <= 0.0:
+                if are_news(orders, told) or left_s <= 0.0:
                     return orders
                 wait(min(left_s, POLL_S))
     finally:
         _WAITING.release()
 
 
-def are_news(orders: Collection[CommandOrder], known: frozenset[int]) -> bool:
+def are_news(orders: Collection[CommandOrder], told: Told) -> bool:
     """Return True if orders differ from those that an agent was told before."""
-    return known != {order.launch for order in orders if not order.stop}
+    return told != told_by(orders)
 
 
 def checked_orders(agent_id: int, epoch: int) -> list[CommandOrder]:
@@ -189,7 +208,8 @@ def checked_orders(agent_id: int, epoch: int) -> list[CommandOrder]:
 
 
 def _order(row: tuple[Any, ...]) -> CommandOrder:
-    launch, job, name, is_running, stop, cores, memory_bytes, program, duration_s = row
+    launch, job, name, is_running, stop, cores, memory_bytes, program, duration_s, *rest = row
+    suspend, is_suspended = rest
     command = json.loads(program)
     return CommandOrder(
         launch=launch,
@@ -203,4 +223,6 @@ def _order(row: tuple[Any, ...]) -> CommandOrder:
         environment=command["environment"],
         working_directory=command["working_directory"],
         duration_s=duration_s,
+        suspend=suspend,
+        is_suspended=is_suspended,
     )

@@ -18,6 +18,7 @@ class Capability(StrEnum):
     CORES = "cores"  # run a job on the cores that its units name
     COMMANDS = "commands"  # run the command of a job
     MOVE_LIVE = "move: live"  # migrate a running job and keep its work
+    SUSPEND = "suspend"  # stop the processes of a running job, and continue them
     PROBE = "probe"  # profile a new application
     USAGE = "usage"  # report what a job uses
     COUNTERS = "counters"  # report readings of hardware counters
@@ -39,9 +40,15 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
         }
     ),
     AGENT: frozenset(
-        {Capability.CORES, Capability.COMMANDS, Capability.USAGE, Capability.REQUEUE}
+        {
+            Capability.CORES,
+            Capability.COMMANDS,
+            Capability.SUSPEND,
+            Capability.USAGE,
+            Capability.REQUEUE,
+        }
     ),
-    SLURM: frozenset({Capability.USAGE}),
+    SLURM: frozenset({Capability.SUSPEND, Capability.USAGE}),
 }
 
 

@@ -40,10 +40,10 @@ SELECT j.shape_id, j.id, j.submitted_s, j.target_kind FROM workloads_job j
 WHERE j.shape_id IS NOT NULL ORDER BY j.shape_id, j.created_at, j.id LIMIT %s
 """
 _HOLDINGS: Final = """
-SELECT j.id, a.unit_ids, j.target_kind, coalesce(j.started_s, j.placed_s), j.run_s, j.run_high_s,
-       CASE WHEN j.started_s IS NULL THEN 0.0 ELSE j.progress END
+SELECT j.id, a.unit_ids, j.target_kind, coalesce(j.started_s, j.placed_s) + j.suspended_for_s,
+       j.run_s, j.run_high_s, CASE WHEN j.started_s IS NULL THEN 0.0 ELSE j.progress END
 FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
-WHERE a.released_seq IS NULL ORDER BY j.id
+WHERE a.released_seq IS NULL AND j.suspended_s IS NULL ORDER BY j.id
 """
 _RECENT: Final = """
 SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.units), j.gang,

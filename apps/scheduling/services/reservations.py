@@ -31,16 +31,17 @@ WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_request
 ORDER BY r.id
 """
 # When each busy unit is free: the pessimistic end of the prediction; later than that, or without
-# one, what the progress tells.
+# one, what the progress tells. Nothing tells when a suspended job ends.
 _ENDS: Final = """
 SELECT a.unit_ids, CASE WHEN by.prediction > %(now)s THEN by.prediction ELSE by.progress END
 FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id,
 LATERAL (
-    SELECT coalesce(j.started_s, j.placed_s) + j.run_high_s AS prediction,
+    SELECT coalesce(j.started_s, j.placed_s) + j.suspended_for_s + j.run_high_s AS prediction,
            CASE WHEN j.progress > 0 AND j.started_s IS NOT NULL
-                THEN %(now)s + %(margin)s * (%(now)s - j.started_s) * (1 - j.progress) / j.progress
+                THEN %(now)s + %(margin)s * (%(now)s - j.started_s - j.suspended_for_s)
+                     * (1 - j.progress) / j.progress
            END AS progress) AS by
-WHERE a.released_seq IS NULL
+WHERE a.released_seq IS NULL AND j.suspended_s IS NULL
 """
 _STORE: Final = """
 INSERT INTO scheduling_reservation AS r (job_id, unit_ids, made_s, start_s, promised_s)

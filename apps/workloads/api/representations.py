@@ -70,6 +70,7 @@ def _status(job: Job) -> dict[str, Any]:
         "state": str(job.state),
         "held": job.held,
         "cancel_requested": job.cancel_requested,
+        "suspension": job.suspension or None,
         "reason": represent_reason(job),
         "conditions": [_condition(c, job.generation) for c in conditions(_facts(job))],
         "units": job.units,

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from apps.workloads.api.submission import MAX_ITEMS
 from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_PATH
 from apps.workloads.core.costs import COST_LIMITS
-from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.lifecycle import JobState, Suspension
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import (
     DURATION_LIMITS_S,
@@ -273,6 +273,11 @@ class JobStatusSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=STATES)
     held = serializers.BooleanField()
     cancel_requested = serializers.BooleanField()
+    suspension = serializers.ChoiceField(
+        choices=[each.value for each in Suspension if each],
+        allow_null=True,
+        help_text="Of a running job: its processes are stopped, and it keeps its units.",
+    )
     reason = ReasonSerializer(allow_null=True)
     conditions = ConditionSerializer(many=True)
     units = serializers.IntegerField(allow_null=True, help_text="Units given to the job.")

@@ -19,6 +19,15 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Suspension(StrEnum):
+    """Suspension of a running job: its processes are stopped, and it keeps its units."""
+
+    NONE = ""
+    REQUESTED = "requested"  # its backend must stop the processes
+    SUSPENDED = "suspended"  # its backend has stopped them
+    RESUMING = "resuming"  # its backend must continue them
+
+
 TERMINAL_STATES: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 WAITING_STATES: Final = frozenset({JobState.SUBMITTED, JobState.PROFILING, JobState.QUEUED})
 ACTIVE_STATES: Final = frozenset({JobState.STARTING, JobState.RUNNING})

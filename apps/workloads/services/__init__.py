@@ -46,6 +46,10 @@ from apps.workloads.services.shapes import (
     join_shapes,
 )
 from apps.workloads.services.submission import submit_jobs
+from apps.workloads.services.suspension import (
+    record_suspended,
+    request_suspension,
+)
 from apps.workloads.services.waiting import (
     CLAIM_S,
     EvaluationTime,
@@ -84,9 +88,11 @@ __all__ = [
     "record_given",
     "record_grown",
     "record_placed",
+    "record_suspended",
     "record_transitions",
     "release_claims",
     "report_progress",
+    "request_suspension",
     "requeue_lost",
     "send_to_profiling",
     "set_constraints",

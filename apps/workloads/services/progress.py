@@ -37,7 +37,7 @@ def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
     lock_jobs(ids)
     return fetch_rows(
         """UPDATE workloads_job AS j SET state = 'running', started_s = d.at, updated_at = now(),
-                  generation = j.generation + 1
+                  suspended_for_s = 0.0, generation = j.generation + 1
            FROM unnest(%s::uuid[], %s::float8[]) AS d(id, at)
            WHERE j.id = d.id AND j.state = 'starting'
            RETURNING j.id, j.name, j.project_id, j.state""",
@@ -66,7 +66,8 @@ def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple
                generation = j.generation + 1,
                progress = CASE WHEN d.state = 'succeeded' THEN 1.0 ELSE j.progress END,
                attainment = coalesce(d.attainment, j.attainment), exit_code = d.exit_code,
-               claimed_by = '', claimed_until = NULL, shape_id = NULL
+               claimed_by = '', claimed_until = NULL, shape_id = NULL,
+               suspension = '', suspended_s = NULL
            FROM unnest(%s::uuid[], %s::text[], %s::float8[], %s::text[], %s::text[], %s::float8[],
                        %s::int[])
                 AS d(id, state, at, reason, message, attainment, exit_code)

@@ -66,7 +66,7 @@ def advance(
         """UPDATE workloads_job
            SET state = %(to)s, reason_code = %(reason)s, reason_message = left(%(message)s, 500),
                reason_also = '[]', updated_at = now(), claimed_by = '', claimed_until = NULL,
-               shape_id = NULL, generation = generation + 1,
+               shape_id = NULL, generation = generation + 1, suspension = '', suspended_s = NULL,
                finished_s = coalesce(%(end_s)s::float8, finished_s),
                finished_at = CASE WHEN %(end_s)s::float8 IS NULL THEN finished_at ELSE now() END
            WHERE id = ANY(%(ids)s) AND state = ANY(%(allowed)s)

@@ -4,16 +4,19 @@ from pathlib import Path
 
 from apps.execution.backends.agent.supervisor import SEGMENT_BYTES, SEGMENTS, Segments
 from apps.execution.core.agent.reconcile import Actions, TaskFacts, reconcile
-from apps.execution.core.agent.wire import order_json, read_order
+from apps.execution.core.agent.wire import Told, order_json, read_order, told_by, told_json
 from apps.execution.core.port import CommandOrder
 
 RUNS, ENDED = TaskFacts(known_s=1.0, has_ended=False), TaskFacts(known_s=1.0, has_ended=True)
 
 
-def order(launch: int, *, is_running: bool = False, stop: bool = False) -> CommandOrder:
+def order(
+    launch: int, *, is_running: bool = False, stop: bool = False, suspend: bool = False
+) -> CommandOrder:
     return CommandOrder(
         launch=launch, job="j", name="n", is_running=is_running, stop=stop, cores=(0, 2),
         memory_bytes=2**20, command=("true",), environment={"A": "1"}, duration_s=2.0,
+        suspend=suspend,
     )  # fmt: skip
 
 
@@ -39,8 +42,30 @@ def test_an_answer_says_nothing_of_orders_that_came_after_its_question() -> None
     assert reconcile([], {1: RUNS}, asked_s=1.0) == Actions()
 
 
+def test_a_task_is_suspended_and_resumed_once() -> None:
+    suspended = TaskFacts(known_s=1.0, has_ended=False, suspend=True)
+    orders = [order(1, suspend=True), order(2, suspend=True), order(3), order(4, suspend=True)]
+    tasks = {1: RUNS, 2: suspended, 3: suspended, 4: ENDED}
+    assert reconcile(orders, tasks, asked_s=9.0) == Actions(suspend=[1], resume=[3])
+    stopped = [order(2, suspend=True, stop=True)]
+    assert reconcile(stopped, {2: suspended}, asked_s=9.0) == Actions(stop=[2])
+
+
 def test_an_order_is_read_as_it_was_written() -> None:
-    assert read_order(order_json(order(7))) == order(7)
+    for one in (order(7), order(7, suspend=True)):
+        assert read_order(order_json(one)) == one
+
+
+def test_agents_and_control_planes_of_the_first_protocol_see_no_field_that_they_refuse() -> None:
+    assert "suspend" not in order_json(order(7))
+    assert "is_suspended" not in order_json(order(7))
+    assert told_json(told_by([order(7), order(8, stop=True)])) == {"known": [7]}
+
+
+def test_an_agent_says_what_it_was_told() -> None:
+    told = told_by([order(7), order(8, suspend=True), order(9, stop=True, suspend=True)])
+    assert told == Told(frozenset({7, 8}), frozenset({8}))
+    assert told_json(told) == {"known": [7, 8], "suspended": [8]}
 
 
 def test_output_files_are_bounded_and_keep_the_newest(tmp_path: Path) -> None:

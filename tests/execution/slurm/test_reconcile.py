@@ -1,11 +1,13 @@
 """What follows from what Slurm and Berth say of a job: no Slurm and no database."""
 
+from dataclasses import replace
+
 import pytest
 
 from apps.execution.core.port import Outcome
 from apps.execution.core.slurm.reconcile import End, Known, Step, Verb, end_of, steps
 from apps.execution.core.slurm.values import SlurmJob
-from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.lifecycle import JobState, Suspension
 
 HELD = SlurmJob(id=7, state="PENDING", is_held=True, mark="berth", partition="main")
 WAITS = SlurmJob(id=7, state="PENDING", mark="berth", required_nodes=("n3",), reason="Resources")
@@ -59,7 +61,14 @@ def stop(known: Known) -> Known:
         (HELD, CLOSED, ["hold", "lost"]),
         (RUNS, CLOSED, ["started"]),
         (RUNS, RUNNING, []),
-        (SUSPENDED, RUNNING, []),
+        (SUSPENDED, RUNNING, ["suspended"]),
+        (SUSPENDED, replace(RUNNING, suspension=Suspension.REQUESTED), ["suspended"]),
+        (SUSPENDED, replace(RUNNING, suspension=Suspension.SUSPENDED), []),
+        (SUSPENDED, replace(RUNNING, suspension=Suspension.RESUMING), ["resume"]),
+        (RUNS, replace(RUNNING, suspension=Suspension.REQUESTED), ["suspend"]),
+        (RUNS, replace(RUNNING, suspension=Suspension.SUSPENDED), ["resumed"]),
+        (RUNS, replace(RUNNING, suspension=Suspension.RESUMING), ["resumed"]),
+        (SUSPENDED, stop(RUNNING), ["cancel"]),
         (ENDING, RUNNING, []),
         (RUNS, ELSEWHERE, ["lost"]),
         (WAITS, RUNNING, ["hold", "lost"]),

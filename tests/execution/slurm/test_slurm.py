@@ -20,6 +20,7 @@ from apps.execution.core.slurm.usage import Usage
 from apps.execution.core.slurm.values import Phase, SlurmJob
 from apps.execution.models import SlurmJob as SlurmRow
 from apps.execution.services.backend_holders import BackendHeldError
+from apps.execution.services.suspension import resume_job, suspend_job
 from apps.inventory.models import Cluster, Platform, Server
 from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs
@@ -147,6 +148,57 @@ def test_a_suspended_job_keeps_its_units(world: World) -> None:
     assert (job.state, job.attempts) == ("running", 1)
     assert Server.objects.get(name=node).used_cores == 1
     world.slurm.run("scontrol", "resume", str(slurm_id))
+    assert world.jobs()[slurm_id].state == "RUNNING"
+
+
+def test_a_job_is_suspended_and_resumed_on_request(world: World) -> None:
+    slurm_id = world.submit("sleep 3000")
+    job = world.until_state(slurm_id, "running")
+    suspend_job(job.pk)
+    world.until(lambda: world.job(slurm_id).suspended_s is not None, "it is suspended")
+    assert world.jobs()[slurm_id].state == "SUSPENDED"
+    assert Server.objects.get(name=world.node_of(job)).used_cores == 1
+    resume_job(job.pk)
+    world.until(lambda: world.job(slurm_id).suspension == "", "it runs again")
+    assert world.jobs()[slurm_id].state == "RUNNING"
+    job = world.job(slurm_id)
+    assert (job.state, job.attempts, job.suspended_for_s > 0.0) == ("running", 1, True)
+    suspend_job(job.pk)
+    world.until(lambda: world.job(slurm_id).suspension == "suspended", "it is suspended again")
+    world.restart()  # a new process goes on
+    resume_job(job.pk)
+    world.until(lambda: world.jobs()[slurm_id].state == "RUNNING", "Slurm resumes it")
+
+
+def test_what_an_operator_of_slurm_suspends_is_shown_and_can_be_cancelled(world: World) -> None:
+    slurm_id = world.submit("sleep 3000")
+    job = world.until_state(slurm_id, "running")
+    world.slurm.run("scontrol", "suspend", str(slurm_id))
+    world.until(lambda: world.job(slurm_id).suspension == "suspended", "Berth has seen it")
+    world.slurm.run("scontrol", "resume", str(slurm_id))
+    world.until(lambda: world.job(slurm_id).suspension == "", "Berth has seen it")
+    suspend_job(job.pk)
+    world.until(lambda: world.job(slurm_id).suspension == "suspended", "it is suspended")
+    cancel_jobs([job.pk])
+    job = world.until_state(slurm_id, "cancelled")
+    assert (job.suspension, job.suspended_s) == ("", None)
+
+
+def test_a_suspension_that_slurm_refuses_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm_id = world.submit("sleep 3000")
+    job = world.until_state(slurm_id, "running")
+    real = Slurm.edit
+
+    def of_another(slurm: Slurm, edits: Sequence[Edit]) -> Mapping[int, str]:
+        """Suspend a job that does not exist instead."""
+        found = real(slurm, [replace(each, job=999_999) for each in edits])
+        return {each.job: found[999_999] for each in edits}
+
+    suspend_job(job.pk)
+    monkeypatch.setattr(Slurm, "edit", of_another)
+    world.until(lambda: world.job(slurm_id).suspension == "", "Berth gives it up")
     assert world.jobs()[slurm_id].state == "RUNNING"
 
 

@@ -27,10 +27,15 @@ from apps.execution.core.agent.wire import (
     MAX_STREAM_WAIT_S,
     MAX_WAIT_S,
     PROTOCOL,
+    RESUMED,
     STARTED,
+    SUSPENDED,
     TaskReport,
     TaskSample,
+    Told,
     read_order,
+    told_by,
+    told_json,
 )
 from apps.execution.core.port import CommandOrder, Outcome
 
@@ -105,7 +110,8 @@ class Agent:
     lease_s: float = 0.0
     _tasks: Tasks = field(init=False)
     _wakes: Wakes = field(init=False)
-    _told: frozenset[int] = frozenset()  # launches in the last answer that are not to be stopped
+    _told: Told = field(default_factory=Told)  # by the last answer
+    _recorded: dict[int, bool] = field(default_factory=dict)  # suspensions, as last recorded
     _orders_url: str = ""
     _stream_s: float = 0.0  # second of the monotonic clock from which the stream is asked again
     _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
@@ -210,8 +216,7 @@ class Agent:
     def _ask(self) -> None:
         """Wait for orders other than those of the last answer, and carry them out."""
         begun_s, told = time.monotonic(), self._told
-        orders = self._awaited({"known": sorted(told)})
-        self._told = frozenset(order.launch for order in orders if not order.stop)
+        self._told = told_by(self._awaited(told_json(told)))
         if told == self._told and time.monotonic() - begun_s < AWAY_S:
             self.stop.wait(AWAY_S)  # too many agents wait there: it has not waited
 
@@ -248,6 +253,11 @@ class Agent:
                 self._tasks.start(order)
             for launch in actions.stop:
                 self._tasks.get(launch).stop()
+            for launch in actions.suspend:
+                self._tasks.get(launch).suspend()
+            for launch in actions.resume:
+                self._tasks.get(launch).resume()
+            self._recorded = {order.launch: order.is_suspended for order in orders}
             self._answers += [TaskReport(n, Outcome.CANCELLED, 0.0) for n in actions.cancel]
             self._answers += [
                 TaskReport(n, LOST, 0.0, "its agent does not know it") for n in actions.lose
@@ -308,10 +318,21 @@ class Agent:
             return TaskReport(task.launch, state, age_s, ended["message"], ended["code"])
         if not is_watched:
             return TaskReport(task.launch, LOST, 0.0, "its process on the machine is gone")
-        started = task.read("started") if not task.is_start_reported else None
+        if task.is_start_reported:
+            return self._suspension(task, now_s)
+        started = task.read("started")
         if started is None:
             return None
         return TaskReport(task.launch, STARTED, max(0.0, now_s - started["at_s"]))
+
+    def _suspension(self, task: Task, now_s: float) -> TaskReport | None:
+        """Return a report if the control plane has recorded something else than what is."""
+        found = task.suspension()
+        if self._recorded.get(task.launch, found.is_suspended) is found.is_suspended:
+            return None
+        state = SUSPENDED if found.is_suspended else RESUMED
+        age_s = 0.0 if found.at_s is None else max(0.0, now_s - found.at_s)
+        return TaskReport(task.launch, state, age_s)
 
     def _send_output(self, task: Task, *, is_last: bool) -> None:
         """Send one chunk of each stream, or all that is left of a task that has ended."""
@@ -336,5 +357,5 @@ class Agent:
         task = self._tasks.get(report.launch)
         if report.state == STARTED:
             task.is_start_reported = True
-        else:
+        elif report.state not in {SUSPENDED, RESUMED}:
             task.confirm_end()

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from apps.execution.backends.agent.supervisor import FREEZERS, freeze
+
 ROOT: Final = Path("/sys/fs/cgroup")
 PARENT: Final = "berth"
+HIERARCHIES: Final = ("memory", "cpuset", "cpuacct", "freezer")  # of version 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,14 @@ class Limits:
     enforced : what limits each resource, or why nothing does
     counters : files that count what it uses: ``cpuacct`` or ``cpu_stat``, ``memory``; and the
         directory with its ``pressure``
+    freezers : files that stop all its processes; none without the right: signals stop them
     """
 
     joined: list[str] = field(default_factory=list)
     oom_files: list[str] = field(default_factory=list)
     enforced: dict[str, str] = field(default_factory=dict)
     counters: dict[str, str] = field(default_factory=dict)
+    freezers: list[str] = field(default_factory=list)
 
 
 def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROOT) -> Limits:
@@ -58,7 +63,12 @@ def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROO
         limits.counters["memory"] = str(group / usage)
         if is_unified:
             limits.counters.update(cpu_stat=str(group / "cpu.stat"), pressure=str(group))
+            limits.freezers.append(str(group / FREEZERS[1]))
     if not is_unified:
+        with suppress(OSError):  # without it, signals stop the processes
+            group = _made(root / "freezer", name, "")
+            limits.joined.append(str(group / "cgroup.procs"))
+            limits.freezers.append(str(group / FREEZERS[0]))
         with suppress(OSError):  # it counts only
             group = _made(root / "cpuacct", name, "")
             limits.joined.append(str(group / "cgroup.procs"))
@@ -76,9 +86,13 @@ def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROO
 
 def remove(name: str, *, root: Path = ROOT) -> None:
     """Remove the control groups of a task that has ended."""
-    for parent in (root, root / "memory", root / "cpuset", root / "cpuacct"):
+    for parent in (root, *(root / hierarchy for hierarchy in HIERARCHIES)):
+        group = parent / PARENT / name
+        for file in FREEZERS:
+            if (group / file).exists():  # frozen processes cannot end
+                freeze(str(group / file), is_frozen=False)
         with suppress(OSError):
-            (parent / PARENT / name).rmdir()
+            group.rmdir()
 
 
 @contextmanager

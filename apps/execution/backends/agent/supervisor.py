@@ -6,6 +6,7 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 * ``started.json``: the command runs, and which limits are enforced;
 * ``stdout.N``, ``stderr.N``: segments of the output, named by the position of their first byte.
   The oldest are deleted, so that a task never fills the disk;
+* ``suspension.json``: whether its processes are stopped for now, as the file ``suspend`` requests;
 * ``exit.json``: how it ended.
 
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to
@@ -33,6 +34,8 @@ READ_BYTES = 1 << 16
 LEASE_CHECK_S = 0.5
 TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+SUSPEND = "suspend"  # file that requests the suspension, while it is there
+FREEZERS = ("freezer.state", "cgroup.freeze")  # of control groups, version 1 and 2
 NOT_STARTED = 127  # exit code of a command that could not be started, as in a shell
 
 
@@ -76,6 +79,8 @@ class Task:
         self.process: subprocess.Popen[bytes] | None = None
         self.enforced: dict[str, str] = {}
         self.wake: str = self.order["wake"]
+        self.suspended_s: float | None = None  # when its processes were stopped; None: they run
+        self.suspended_before_s = 0.0
 
     def run(self) -> None:
         """Start the command, copy its output, and write how it ended."""
@@ -92,6 +97,8 @@ class Task:
         poke(self.wake)
         self._copy_output(begun_s)
         code = self.process.wait()
+        if self.suspended_s is not None:
+            self._resume()  # what is left of it cannot be killed while it is frozen
         kill_children()
         self._end(code, self._message(code))
 
@@ -170,11 +177,52 @@ class Task:
         return has_ended and not ready
 
     def _check_limits(self, begun_s: float) -> None:
-        duration_s = self.order.get("duration_s")
-        if duration_s is not None and time.monotonic() - begun_s > duration_s:
+        now_s, duration_s = time.monotonic(), self.order.get("duration_s")
+        ran_s = (self.suspended_s or now_s) - begun_s - self.suspended_before_s
+        if duration_s is not None and ran_s > duration_s:
             self.stop("duration")
-        if not self.reason and time.monotonic() > read_lease(self.order["lease"]):
+        if not self.reason and now_s > read_lease(self.order["lease"]):
             self.stop("fenced")
+        # one that is stopped must run to be terminated
+        suspend = not self.reason and os.path.exists(os.path.join(self.directory, SUSPEND))
+        if suspend and self.suspended_s is None:
+            self._suspend()
+        elif not suspend and self.suspended_s is not None:
+            self._resume()
+
+    def _suspend(self) -> None:
+        """Stop the processes; if they need more time to stop, the next check repeats it."""
+        freezers = self.order.get("freezers", ())
+        for freezer in freezers:
+            freeze(freezer, is_frozen=True)
+        if not all(map(is_frozen, freezers)):
+            return
+        if not freezers:
+            stop_descendants()
+        self.suspended_s = time.monotonic()
+        self._tell_suspension(self.suspended_s)
+
+    def _resume(self) -> None:
+        """Continue the processes."""
+        for freezer in self.order.get("freezers", ()):
+            freeze(freezer, is_frozen=False)
+        for process in descendants(os.getpid()):
+            send(process, signal.SIGCONT)
+        now_s = time.monotonic()
+        self.suspended_before_s += now_s - (self.suspended_s or now_s)
+        self.suspended_s = None
+        self._tell_suspension(now_s)
+
+    def _tell_suspension(self, at_s: float) -> None:
+        write_json(
+            os.path.join(self.directory, "suspension.json"),
+            {
+                "is_suspended": self.suspended_s is not None,
+                "at_s": at_s,
+                "before_s": self.suspended_before_s,
+            },
+        )
+        poke(self.wake)
 
     def _message(self, code: int) -> str:
         kills = sum(count_kills(path) for path in self.order.get("oom_files", ()))
@@ -251,8 +299,49 @@ def signal_group(process: subprocess.Popen[bytes] | None, number: signal.Signals
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
     for child in children():
-        with suppress(ProcessLookupError):
-            os.kill(child, number)
+        send(child, number)
+
+
+def send(process: int, number: signal.Signals) -> None:
+    """Send a signal to a process that may have ended."""
+    with suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
+def stop_descendants() -> None:
+    """Stop all descendants of this process, also those that they start meanwhile."""
+    stopped: set[int] = set()
+    while new := set(descendants(os.getpid())) - stopped:
+        for process in new:
+            send(process, signal.SIGSTOP)
+        stopped |= new
+
+
+def descendants(process: int) -> list[int]:
+    """Return all descendants of a process: orphans stay below the supervisor."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children") as stream:
+                for child in map(int, stream.read().split()):
+                    found += [child, *descendants(child)]
+    return found
+
+
+def freeze(freezer: str, *, is_frozen: bool) -> None:
+    """Stop or continue all processes of a control group."""
+    words = ("FROZEN", "THAWED") if freezer.endswith(FREEZERS[0]) else ("1", "0")
+    with open(freezer, "w") as stream:
+        stream.write(words[0] if is_frozen else words[1])
+
+
+def is_frozen(freezer: str) -> bool:
+    """Return True once all processes of a control group are stopped."""
+    if freezer.endswith(FREEZERS[0]):
+        with open(freezer) as stream:
+            return stream.read().strip() == "FROZEN"
+    with open(os.path.join(os.path.dirname(freezer), "cgroup.events")) as stream:
+        return "frozen 1" in stream.read().splitlines()
 
 
 def children() -> list[int]:
@@ -272,8 +361,7 @@ def kill_children() -> None:
         if not left:
             return
         for child in left:
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+            send(child, signal.SIGKILL)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

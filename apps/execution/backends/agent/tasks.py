@@ -31,6 +31,21 @@ PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 STREAMS: Final = ("stdout", "stderr")
 
 
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Suspension of a task.
+
+    Attributes
+    ----------
+    at_s : second of the monotonic clock at which it last changed; None = never
+    before_s : wall seconds of all suspensions before
+    """
+
+    is_suspended: bool = False
+    at_s: float | None = None
+    before_s: float = 0.0
+
+
 @dataclass(slots=True)
 class Task:
     """One task.
@@ -76,12 +91,34 @@ class Task:
 
     def sample(self) -> TaskSample | None:
         """Return what its command used; None if it does not run, or no sample is due."""
+        suspension = self.suspension()
+        if suspension.is_suspended:
+            if self.meter is not None:
+                self.meter.pause()
+            return None
         if self.meter is None:
             order, claim, started = map(self.read, ("order", "supervisor", "started"))
             if order is None or claim is None or started is None:
                 return None
             self.meter = TaskMeter(order, supervisor=claim["pid"], started_s=started["at_s"])
-        return self.meter.sample(self.launch)
+        return self.meter.sample(self.launch, suspended_s=suspension.before_s)
+
+    def suspend(self) -> None:
+        """Let the supervisor stop the processes for now; also the next one after a restart."""
+        (self.directory / supervisor.SUSPEND).touch()
+
+    def resume(self) -> None:
+        """Let the supervisor continue the processes."""
+        (self.directory / supervisor.SUSPEND).unlink(missing_ok=True)
+
+    def is_to_suspend(self) -> bool:
+        """Return True if the supervisor was told to suspend it."""
+        return (self.directory / supervisor.SUSPEND).exists()
+
+    def suspension(self) -> Suspension:
+        """Return whether its processes are stopped now, as its supervisor says."""
+        found = self.read("suspension")
+        return Suspension() if found is None else Suspension(**found)
 
     def stop(self) -> None:
         """Let the supervisor stop the command."""
@@ -141,7 +178,9 @@ class Tasks:
         """Return what the orders are compared with."""
         return {
             task.launch: TaskFacts(
-                task.known_s, has_ended=task.is_end_reported or task.read("exit") is not None
+                task.known_s,
+                has_ended=task.is_end_reported or task.read("exit") is not None,
+                suspend=task.is_to_suspend(),
             )
             for task in self
         }
@@ -194,6 +233,7 @@ class Tasks:
                 "enforced": group.enforced,
                 "counters": group.counters,
                 "progress": str(progress),
+                "freezers": group.freezers,
             },
         )
         task = _known(directory)

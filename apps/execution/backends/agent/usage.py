@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from apps.execution.backends.agent.supervisor import descendants
 from apps.execution.core.agent.usage import (
     TAIL_BYTES,
     ProgressRate,
@@ -50,9 +51,22 @@ class TaskMeter:
         self._rate = ProgressRate(started_s)
         self._last = self._read()
         self._due_s = self._last.at_s + FIRST_S
+        self._is_paused = False
 
-    def sample(self, launch: int) -> TaskSample | None:
-        """Return what the task used since the last sample; None if the next is not due."""
+    def pause(self) -> None:
+        """Leave out the time until the next sample: the task is suspended."""
+        self._is_paused = True
+
+    def sample(self, launch: int, *, suspended_s: float = 0.0) -> TaskSample | None:
+        """Return what the task used since the last sample; None if the next is not due.
+
+        Parameters
+        ----------
+        suspended_s : wall seconds in which the task was suspended, which do not count as run
+        """
+        if self._is_paused:
+            self._last, self._is_paused = self._read(), False
+            self._due_s = self._last.at_s + FIRST_S
         if time.monotonic() < self._due_s:
             return None
         before, now = self._last, self._read()
@@ -62,7 +76,7 @@ class TaskMeter:
         if now.group_s is not None and before.group_s is not None:
             used_s = now.group_s - before.group_s
         split = shares(before.threads, now.threads, elapsed_s=elapsed_s)
-        progress = self._progress()
+        progress, ran_until_s = self._progress(), now.at_s - suspended_s
         pressure = {
             name: _share(now.stalled_s[name] - before.stalled_s[name], elapsed_s)
             for name in now.stalled_s.keys() & before.stalled_s.keys()
@@ -77,11 +91,11 @@ class TaskMeter:
             memory_pressure=pressure.get("memory"),
             io_pressure=pressure.get("io"),
             progress=progress,
-            progress_per_s=None if progress is None else self._rate.per_s(now.at_s, progress),
+            progress_per_s=None if progress is None else self._rate.per_s(ran_until_s, progress),
         )
 
     def _read(self) -> Reading:
-        processes = _descendants(self._supervisor)
+        processes = descendants(self._supervisor)
         threads: dict[int, ThreadTimes] = {}
         for process in processes:
             with suppress(OSError):  # it has ended
@@ -114,17 +128,6 @@ class TaskMeter:
             finally:
                 os.close(file)
         return None
-
-
-def _descendants(process: int) -> list[int]:
-    """Return all descendants of a process: orphans stay below the supervisor."""
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(_PROC / str(process) / "task"):
-            text = (_PROC / str(process) / "task" / thread / "children").read_text()
-            for child in map(int, text.split()):
-                found += [child, *_descendants(child)]
-    return found
 
 
 def _resident(process: int) -> int:

@@ -16,7 +16,7 @@ from typing import Final
 from apps.common.core.errors import ConflictError, ControlPlaneError
 from apps.common.infrastructure.transactions import retry_once
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
-from apps.execution.core.port import EndReport
+from apps.execution.core.port import EndReport, SuspensionReport
 from apps.execution.core.slurm.answers import AnswerError
 from apps.execution.core.slurm.edits import Change, Edit, has_started
 from apps.execution.core.slurm.reconcile import Step, Verb, end_of, steps
@@ -33,6 +33,7 @@ from apps.execution.services.backend_holders import (
 from apps.execution.services.launch_reports import record_ended, record_started
 from apps.execution.services.launches import release_jobs, request_launches
 from apps.execution.services.recovery import requeue_launch
+from apps.execution.services.suspension import GIVEN_UP, OBSERVED, record_suspensions
 from apps.inventory.core.backends import SLURM
 from apps.inventory.selectors import cluster_time
 
@@ -171,6 +172,7 @@ class SlurmBackend:
         for job, why in refused.items():
             by_verb[Verb.LOST][job] = Step(Verb.LOST, f"Slurm refused it: {why}")
         self.slurm.cancel(by_verb[Verb.CANCEL])
+        self._suspend(by_verb, cases)
         self._report(by_verb, cases)
         for job, step in by_verb[Verb.LOST].items():
             self._requeue(cases[job].known, step.text)
@@ -190,6 +192,33 @@ class SlurmBackend:
         refused = self.slurm.edit(edits)
         self._held = {job: row for job, row in self._held.items() if job not in placed}
         return {job: why for job, why in refused.items() if job in placed and not has_started(why)}
+
+    def _suspend(
+        self, by_verb: Mapping[Verb, Mapping[int, Step]], cases: Mapping[int, _Case]
+    ) -> None:
+        """Suspend and resume jobs, and report what Slurm has done; a refusal ends the request."""
+        suspended = by_verb.get(Verb.SUSPEND, {})
+        edits = [Edit(job, Change.SUSPEND) for job in suspended]
+        edits += [Edit(job, Change.RESUME) for job in by_verb.get(Verb.RESUME, {})]
+        refused = self.slurm.edit(edits)
+        for job, why in refused.items():
+            self._tell(f"job {job}", f"Slurm did not suspend or resume it: {why}")
+        at_s = self._cluster_s(None)
+        reports = [
+            SuspensionReport(launch, at_s, is_suspended)
+            for verb, is_suspended in ((Verb.SUSPENDED, True), (Verb.RESUMED, False))
+            for job in by_verb.get(verb, {})
+            if (launch := _launch(cases[job])) is not None
+        ]
+        given_up = [
+            SuspensionReport(launch, at_s, is_suspended=False)
+            for job in suspended
+            if job in refused and (launch := _launch(cases[job])) is not None
+        ]
+        if reports:
+            self._in_turn(lambda: record_suspensions(reports, accepted=OBSERVED))
+        if given_up:
+            self._in_turn(lambda: record_suspensions(given_up, accepted=GIVEN_UP))
 
     def _report(
         self, by_verb: Mapping[Verb, Mapping[int, Step]], cases: Mapping[int, _Case]

@@ -17,10 +17,12 @@ class TaskFacts:
     ----------
     known_s : second of the monotonic clock at which its order arrived
     has_ended : whether its command has ended
+    suspend : whether its supervisor was told to suspend it
     """
 
     known_s: float
     has_ended: bool
+    suspend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,15 @@ class Actions:
     cancel : launches that are to be reported as cancelled, as they were never started
     lose : launches that are to be reported as lost: the control plane believes that they run here
     stop : tasks to stop: cancelled ones, and those that the control plane has given up
+    suspend, resume : tasks whose processes must be stopped for now, and continued
     """
 
     start: list[CommandOrder] = field(default_factory=list)
     cancel: list[int] = field(default_factory=list)
     lose: list[int] = field(default_factory=list)
     stop: list[int] = field(default_factory=list)
+    suspend: list[int] = field(default_factory=list)
+    resume: list[int] = field(default_factory=list)
 
 
 def reconcile(
@@ -63,6 +68,8 @@ def reconcile(
             actions.start.append(order)
         elif order.stop and not task.has_ended:
             actions.stop.append(order.launch)
+        elif not task.has_ended and order.suspend is not task.suspend:
+            (actions.suspend if order.suspend else actions.resume).append(order.launch)
     actions.stop.extend(
         launch
         for launch, task in tasks.items()

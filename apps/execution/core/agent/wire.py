@@ -3,13 +3,14 @@
 The agent runs this module too, so it imports the standard library only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apps.execution.core.port import CommandOrder, Outcome
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
+SUSPENDS_FROM: Final = 2  # protocol of the first agents that can suspend a command
 GRACE_S: Final = 30.0  # how much later than an agent the control plane ends its lease
 HEARTBEAT_S: Final = 5.0
 MAX_WAIT_S: Final = 10.0  # of a request to the web process, where few may wait
@@ -18,11 +19,16 @@ MAX_REPORTS: Final = 1000
 MAX_MESSAGE: Final = 500
 STARTED: Final = "started"
 LOST: Final = "lost"  # not by its own fault: its job is queued again
+SUSPENDED: Final = "suspended"
+RESUMED: Final = "resumed"
 _SHARES: Final = (
     *("cpu_share", "run_wait", "blocked"),
     *("cpu_pressure", "memory_pressure", "io_pressure", "progress"),
 )
-_STATES: Final = frozenset({STARTED, LOST, *(outcome.value for outcome in Outcome)})
+_NEW: Final = frozenset({"suspend", "is_suspended"})  # fields of orders since protocol 2
+_STATES: Final = frozenset(
+    {STARTED, LOST, SUSPENDED, RESUMED, *(outcome.value for outcome in Outcome)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class TaskReport:
     Attributes
     ----------
     age_s : wall seconds since it happened, when it is sent
-    state : `STARTED`, `LOST`, or a value of `Outcome`
+    state : `STARTED`, `SUSPENDED`, `RESUMED`, `LOST`, or a value of `Outcome`
     """
 
     launch: int
@@ -155,9 +161,37 @@ def read_usage(data: Any) -> MachineUsage:
     return MachineUsage(**values)
 
 
+class Told(NamedTuple):
+    """What an agent was told of its orders: launches to run, and those of them to suspend."""
+
+    live: frozenset[int] = frozenset()
+    suspended: frozenset[int] = frozenset()
+
+
+def told_by(orders: Iterable[CommandOrder]) -> Told:
+    """Return what an agent is told by orders."""
+    live = [order for order in orders if not order.stop]
+    return Told(
+        frozenset(order.launch for order in live),
+        frozenset(order.launch for order in live if order.suspend),
+    )
+
+
+def told_json(told: Told) -> dict[str, list[int]]:
+    """JSON of what an agent was told; without a field that an older control plane refuses."""
+    suspended = {"suspended": sorted(told.suspended)} if told.suspended else {}
+    return {"known": sorted(told.live), **suspended}
+
+
+def read_told(given: Mapping[str, Any]) -> Told:
+    """Read what an agent was told, from the fields of a request."""
+    return Told(frozenset(given["known"]), frozenset(given["suspended"]))
+
+
 def order_json(order: CommandOrder) -> dict[str, Any]:
-    """JSON of an order."""
-    return asdict(order)
+    """JSON of an order; without the fields that older agents refuse, unless they say something."""
+    values = asdict(order)
+    return {name: value for name, value in values.items() if name not in _NEW or value}
 
 
 def read_order(data: Mapping[str, Any]) -> CommandOrder:

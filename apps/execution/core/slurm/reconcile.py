@@ -12,7 +12,7 @@ from typing import Final
 
 from apps.execution.core.port import Outcome
 from apps.execution.core.slurm.values import Phase, SlurmJob
-from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
+from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState, Suspension
 
 _OUTCOMES: Final[Mapping[str, Outcome]] = {
     "COMPLETED": Outcome.FINISHED,
@@ -30,9 +30,27 @@ class Verb(StrEnum):
     CANCEL = "cancel"  # Slurm must cancel it
     STARTED = "started"  # report the start of its launch
     ENDED = "ended"  # report the end of its launch
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    SUSPENDED = "suspended"  # report that Slurm has stopped its processes
+    RESUMED = "resumed"  # report that they run again
     LOST = "lost"  # its launch is over; Berth must place it again
     ENDED_UNPLACED = "ended unplaced"  # it ended, and Berth had not placed it
     FORGET = "forget"  # both agree that it has ended
+
+
+# By the suspension of a job in Berth. An operator of Slurm may suspend and resume it too: Berth
+# follows.
+_OF_SUSPENDED: Final = {
+    Suspension.NONE: Verb.SUSPENDED,
+    Suspension.REQUESTED: Verb.SUSPENDED,
+    Suspension.RESUMING: Verb.RESUME,
+}
+_OF_RUNNING: Final = {
+    Suspension.REQUESTED: Verb.SUSPEND,
+    Suspension.SUSPENDED: Verb.RESUMED,
+    Suspension.RESUMING: Verb.RESUMED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,7 @@ class Known:
     node : of its live launch; None = it has none
     is_running : whether the start of its launch was reported
     is_closed : whether the server of `node` is down or draining
+    suspension : of the job in Berth
     """
 
     state: JobState
@@ -63,6 +82,7 @@ class Known:
     node: str | None = None
     is_running: bool = False
     is_closed: bool = False
+    suspension: Suspension = Suspension.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +175,8 @@ def _of_pending(job: SlurmJob, known: Known, node: str) -> list[Step]:
 def _of_running(job: SlurmJob, known: Known, node: str) -> list[Step]:
     if job.nodes and job.nodes[0] != node:
         return [Step(Verb.LOST, f"Slurm runs it on {job.nodes[0]}, not on {node}")]
-    return [] if known.is_running else [Step(Verb.STARTED)]
+    if not known.is_running:
+        return [Step(Verb.STARTED)]
+    by_suspension = _OF_SUSPENDED if job.is_suspended else _OF_RUNNING
+    verb = by_suspension.get(known.suspension)
+    return [] if verb is None else [Step(verb)]

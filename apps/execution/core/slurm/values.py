@@ -103,6 +103,11 @@ class SlurmJob:
         return PHASES[self.state]
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether its processes are stopped and may continue."""
+        return self.state == "SUSPENDED"
+
+    @property
     def is_marked(self) -> bool:
         """Whether the hook has held it for Berth."""
         return self.mark.split(" ")[0] == MARK

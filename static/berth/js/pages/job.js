@@ -1,10 +1,16 @@
-/* One job: hold, release, cancel, preempt others, and what would help it. */
+/* One job: hold, release, suspend, resume, cancel, preempt others, and what would help it. */
 import { ApiError, call } from "../api.js";
 import { problemText, toast } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
 let planRequest = null; // { method, path, body, key } of the dialog
-const NOTICES = { hold: "The job is held.", release: "The job is released.", cancel: "The job is being cancelled." };
+const NOTICES = {
+  hold: "The job is held.",
+  release: "The job is released.",
+  suspend: "The job is being suspended. It keeps its units.",
+  resume: "The job continues.",
+  cancel: "The job is being cancelled.",
+};
 
 export function start() {
   document.addEventListener("click", (event) => {
