@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from apps.placement.models import Activation, FrontVersion, Plan, PlannedMigration, PreferenceSet
 from apps.placement.selectors.fronts import points_of
 from apps.workloads.models import Job
-from tests.browser.calibrate.acts import accept_warnings, click, drawn, picks, screen
+from tests.browser.calibrate.acts import accept, accept_warnings, drawn, picks, screen
 from tests.browser_story import plant
 
 SLOW_MS = 60_000
@@ -41,9 +41,9 @@ def pick_frugal(page: Page, version: FrontVersion) -> list[str]:
     """Accept placements with low power: three on each screen, the last by keyboard."""
     frugal = points_of(version).normalised[:, 0].argsort().tolist()
     for point in frugal[:3]:
-        click(page, "P-D", point)
+        accept(page, "P-D", point)
     for point in frugal[:3]:
-        click(page, "P-C", point)
+        accept(page, "P-C", point)
     page.mouse.move(5, 5)
     screen(page, "D-C").focus()  # starts at the last pick
     page.keyboard.press("Enter")

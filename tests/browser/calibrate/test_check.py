@@ -59,7 +59,9 @@ def test_one_check_runs_at_a_time_and_only_the_latest_is_queued(page: Page) -> N
     assert len(held) == 2
     assert (held[1].request.post_data_json or {})["wanted"]["P"] == 0.5
     held[1].continue_()
-    expect(page.locator("#cal-check-meta")).to_contain_text(re.compile("proven optimal|gap"))
+    expect(page.locator("#cal-check-meta")).to_contain_text(
+        re.compile("proven optimal|gap"), timeout=20_000
+    )
 
 
 def test_a_busy_solver_is_retried(page: Page) -> None:

@@ -154,8 +154,8 @@ def test_a_first_answer_is_polled_ten_times_a_second(page: Page) -> None:
     page.reload()
     expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
     waits_ms = page.evaluate("window.waits")
-    assert 100 in waits_ms
-    assert 250 not in waits_ms
+    # on a busy machine the answer may come after the quick polls
+    assert [wait for wait in waits_ms if wait in (100, 250)][:1] == [100]
 
 
 RECORDS_WAITS = """(() => {
