@@ -11,6 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -91,6 +92,7 @@ class RunningInstance:
     Attributes
     ----------
     options : given to every start
+    variables : of its environment, such as BERTH_AGENTS
     home : its directory; made fresh, removed by ``discard``
     """
 
@@ -98,6 +100,7 @@ class RunningInstance:
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bi-")))
     port: int = field(default_factory=free_ports)
     process: "subprocess.Popen[bytes] | None" = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -113,7 +116,8 @@ class RunningInstance:
     def environment(self) -> dict[str, str]:
         """Return our environment without variables of other instances, with its directory."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
-        return {**environment, "BERTH_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
+        ours = {"BERTH_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
+        return {**environment, **ours, **self.variables}
 
     def start(self, *more: str) -> None:
         """Start it and wait until its pages answer.
@@ -189,6 +193,12 @@ class RunningInstance:
         """Command lines of the processes the launcher has started itself, by process id."""
         launcher = self.process.pid if self.process else 0
         return {pid: _command(pid) for pid in _children().get(launcher, ())}
+
+    def descendants(self) -> dict[int, str]:
+        """Command lines of all processes below the launcher, by process id."""
+        return {
+            pid: _command(pid) for pid in _descendants(self.process.pid if self.process else 0)
+        }
 
     def cpu_seconds(self) -> dict[str, float]:
         """Return the CPU seconds of each part, its child processes included."""
