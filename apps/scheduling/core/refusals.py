@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from apps.inventory.core.snapshot import Bools
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.capacity import fits, unit_vectors
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.types import RefusalReason, Refused, Request, Within
 
 DETAILS = {
-    RefusalReason.NO_MATCHING_SERVER: "no server has the requested platform, labels and size",
+    RefusalReason.NO_MATCHING_SERVER: "no server has the requested platform, labels and capacity",
     RefusalReason.SERVERS_CLOSED: "all matching servers are drained, cordoned or down",
     RefusalReason.NO_FREE_UNIT: "all units of the matching servers are busy",
     RefusalReason.CAPACITY_SHORT: "units are free, but without enough memory, network or storage",
@@ -22,28 +23,38 @@ def refused(
     state: BatchState, request: Request, eligibility: Eligibility, *, examined: int, seed: int
 ) -> Refused:
     """Return the refusal of a request. O(S)."""
-    reason = _reason(state, request, eligibility)
+    matching = _matching(state, request)
+    held = _most_units(state, request, matching)
+    if held < request.units:
+        reason = RefusalReason.NO_MATCHING_SERVER
+    else:
+        reason = _reason(state, request, eligibility, matching)
+    too_wide = _too_wide(request, held) if 0 < held < request.units else ""
     return Refused(
         job=request.job,
         reason=reason,
         dropped=eligibility.dropped,
         examined=examined,
         eligible=eligibility.units,
-        detail=DETAILS[reason],
+        detail=too_wide or DETAILS[reason],
         seed=seed,
         sequence=state.snapshot.sequence,
     )
 
 
-def _reason(state: BatchState, request: Request, eligibility: Eligibility) -> RefusalReason:
+def _matching(state: BatchState, request: Request) -> Bools:
+    """(S,) whether a server has the requested platform, labels and capacity of a unit."""
     topology = state.snapshot.topology
     platforms = state.facts.allowed(request.platforms)[topology.server_platform]
     servers = np.arange(topology.server_id.size, dtype=np.int32)
     shape = fits(unit_vectors(topology, servers, request), topology.server_capacity)
-    matching = platforms & state.facts.labelled(request.labels) & shape
+    return platforms & state.facts.labelled(request.labels) & shape
+
+
+def _reason(
+    state: BatchState, request: Request, eligibility: Eligibility, matching: Bools
+) -> RefusalReason:
     usable = matching & state.snapshot.server_open
-    if not _could_ever(state, request, matching):
-        return RefusalReason.NO_MATCHING_SERVER
     if not usable.any():
         return RefusalReason.SERVERS_CLOSED
     if not state.free_count[usable].any():
@@ -56,19 +67,32 @@ def _reason(state: BatchState, request: Request, eligibility: Eligibility) -> Re
     return RefusalReason.SPREAD_SHORT if request.spread else RefusalReason.CAPACITY_SHORT
 
 
-def _could_ever(state: BatchState, request: Request, matching: np.ndarray) -> bool:
-    """Return whether the matching servers could hold the job if all were idle and open."""
+def _most_units(state: BatchState, request: Request, matching: Bools) -> int:
+    """Return the units that the matching servers could give the job if all were idle and open."""
     topology = state.snapshot.topology
     sizes = np.where(matching, topology.server_units, 0)
     by_rack = np.bincount(topology.server_rack, weights=sizes, minlength=len(topology.rack_name))
     if request.locality == Within.SERVER:
-        return int(sizes.max(initial=0)) >= request.units
+        return int(sizes.max(initial=0))
     if request.locality == Within.RACK:
-        return float(by_rack.max(initial=0.0)) >= request.units
+        return int(by_rack.max(initial=0.0))
     if not request.gang:
-        return bool(matching.any())
+        return request.units if matching.any() else 0
     if request.spread == Within.SERVER:
-        return int(matching.sum()) >= request.units
+        return int(matching.sum())
     if request.spread == Within.RACK:
-        return int((by_rack > 0).sum()) >= request.units
-    return int(sizes.sum()) >= request.units
+        return int((by_rack > 0).sum())
+    return int(sizes.sum())
+
+
+def _too_wide(request: Request, held: int) -> str:
+    """Say what limits the units of a job that is larger than ``held``."""
+    if request.locality is not None:
+        place = f"the largest matching {request.locality.value} has {held}"
+        return f"all {request.units} units must be on one {request.locality.value}: {place}"
+    if request.spread is not None:
+        return (
+            f"each of the {request.units} units needs a {request.spread.value} of its own,"
+            f" and only {held} match"
+        )
+    return f"the job needs {request.units} units at once, and the matching servers have {held}"

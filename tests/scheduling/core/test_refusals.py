@@ -1,0 +1,60 @@
+"""The details of refusals that no change of load can lift."""
+
+import numpy as np
+import pytest
+
+from apps.scheduling.core.registry import make
+from apps.scheduling.core.types import Refused, Request, Within
+from tests.scheduling.core.clusters import SHARE, idle, request, topology
+
+
+def detail(spec: Request) -> str:
+    """Refuse a job on two racks with servers of 4, 3 and 2 units, in turn."""
+    snapshot = idle(topology((4, 3, 2), racks=2))
+    (outcome,) = make("least_loaded").place(snapshot, [spec], np.random.default_rng(1))
+    assert isinstance(outcome, Refused)
+    return outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(
+            request(5, locality=Within.SERVER),
+            "all 5 units must be on one server: the largest matching server has 4",
+            id="one server",
+        ),
+        pytest.param(
+            request(7, locality=Within.RACK),
+            "all 7 units must be on one rack: the largest matching rack has 6",
+            id="one rack",
+        ),
+        pytest.param(
+            request(4, spread=Within.SERVER, gang=True),
+            "each of the 4 units needs a server of its own, and only 3 match",
+            id="a server each",
+        ),
+        pytest.param(
+            request(3, spread=Within.RACK, gang=True),
+            "each of the 3 units needs a rack of its own, and only 2 match",
+            id="a rack each",
+        ),
+        pytest.param(
+            request(10, gang=True),
+            "the job needs 10 units at once, and the matching servers have 9",
+            id="gang",
+        ),
+        pytest.param(
+            request(platforms=frozenset({"Z"})),
+            "no server has the requested platform, labels and capacity",
+            id="platform",
+        ),
+        pytest.param(
+            request(5, unit_memory_bytes=9 * SHARE[0], locality=Within.SERVER),
+            "no server has the requested platform, labels and capacity",
+            id="memory",
+        ),
+    ],
+)
+def test_the_detail_names_what_limits_the_job(spec: Request, expected: str) -> None:
+    assert detail(spec) == expected
