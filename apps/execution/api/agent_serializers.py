@@ -79,8 +79,8 @@ class RegisteredSerializer(serializers.Serializer[Any]):
     orders_url = serializers.CharField(help_text="Where to wait for orders: the stream process.")
 
 
-class AwaitSerializer(serializers.Serializer[Any]):
-    """An agent that waits for other orders than those that it knows."""
+class LastAnswerSerializer(serializers.Serializer[Any]):
+    """The orders that an agent already knows."""
 
     epoch = serializers.IntegerField(min_value=0, max_value=MAX_ID)
     known = serializers.ListField(
@@ -95,13 +95,17 @@ class AwaitSerializer(serializers.Serializer[Any]):
         default=list,
         help_text="Launches in the last answer that were to be suspended.",
     )
+
+
+class AwaitSerializer(LastAnswerSerializer):
+    """An agent that waits for other orders than those that it knows."""
+
     wait_s = serializers.FloatField(min_value=0, max_value=MAX_STREAM_WAIT_S)
 
 
-class SyncSerializer(serializers.Serializer[Any]):
+class SyncSerializer(LastAnswerSerializer):
     """Reports of an agent."""
 
-    epoch = serializers.IntegerField(min_value=0, max_value=MAX_ID)
     reports = serializers.ListField(
         child=serializers.DictField(), max_length=MAX_REPORTS, default=list
     )
@@ -111,18 +115,6 @@ class SyncSerializer(serializers.Serializer[Any]):
         max_length=MAX_REPORTS,
         default=list,
         help_text="What running commands use, and their progress.",
-    )
-    known = serializers.ListField(
-        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
-        max_length=MAX_KNOWN,
-        default=list,
-        help_text="Launches in the last answer that were not to be stopped.",
-    )
-    suspended = serializers.ListField(
-        child=serializers.IntegerField(min_value=1, max_value=MAX_ID),
-        max_length=MAX_KNOWN,
-        default=list,
-        help_text="Launches in the last answer that were to be suspended.",
     )
     wait_s = serializers.FloatField(min_value=0, max_value=MAX_WAIT_S, default=0.0)
 

@@ -94,9 +94,14 @@ def test_a_request_reaches_the_next_agent(site: Site) -> None:
     machine = site.machine("box-1")
     job = submitted(site)
     machine.kill(signal.SIGKILL)
+    directory = machine.file(job, "")
     suspend_job(job.pk)
+    runs(directory)
     machine.start()
     until(site, job, "suspended")
+    stopped = ticks(directory)
+    time.sleep(0.2)
+    assert ticks(directory) == stopped
 
 
 def test_a_suspended_command_is_cancelled(site: Site) -> None:

@@ -6,7 +6,7 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 * ``started.json``: the command runs, and which limits are enforced;
 * ``stdout.N``, ``stderr.N``: segments of the output, named by the position of their first byte.
   The oldest are deleted, so that a task never fills the disk;
-* ``suspension.json``: whether its processes are stopped for now, as the file ``suspend`` requests;
+* ``suspension.json``: whether its processes are suspended, as the file ``suspend`` requests;
 * ``exit.json``: how it ended.
 
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to

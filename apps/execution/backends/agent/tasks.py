@@ -104,7 +104,7 @@ class Task:
         return self.meter.sample(self.launch, suspended_s=suspension.before_s)
 
     def suspend(self) -> None:
-        """Let the supervisor stop the processes for now; also the next one after a restart."""
+        """Let the supervisor suspend the processes; also the next supervisor after a restart."""
         (self.directory / supervisor.SUSPEND).touch()
 
     def resume(self) -> None:

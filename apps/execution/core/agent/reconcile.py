@@ -35,7 +35,7 @@ class Actions:
     cancel : launches that are to be reported as cancelled, as they were never started
     lose : launches that are to be reported as lost: the control plane believes that they run here
     stop : tasks to stop: cancelled ones, and those that the control plane has given up
-    suspend, resume : tasks whose processes must be stopped for now, and continued
+    suspend, resume : tasks whose processes must be suspended, and continued
     """
 
     start: list[CommandOrder] = field(default_factory=list)
