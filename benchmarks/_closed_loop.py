@@ -28,7 +28,7 @@ from apps.scheduling.core.allowances import AllowanceLearner, Allowances
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.requests import request_of, size_of
 from apps.scheduling.core.scorers import beyond_tolerance
-from apps.scheduling.core.sizing import ClusterFacts, Sized
+from apps.scheduling.core.sizes import ClusterFacts, Sized
 from apps.scheduling.core.types import Placed, Verdict
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun, parts_of

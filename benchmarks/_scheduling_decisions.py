@@ -20,7 +20,7 @@ from apps.scheduling.core.conflicts import Claim
 from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.sizing import Sized
+from apps.scheduling.core.sizes import Sized
 from apps.scheduling.core.types import Placed, Request
 from benchmarks.decision import cluster, requests
 

@@ -34,7 +34,8 @@ from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distanc
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
 from apps.scheduling.core.allowances import DEFAULT, Allowances
-from apps.scheduling.core.sizing import ClusterFacts, Work, performance_grid
+from apps.scheduling.core.rate_grid import performance_grid
+from apps.scheduling.core.sizes import ClusterFacts, Work
 from apps.scheduling.core.types import MAX_UNITS, Expectation, Within
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import working_allocations

@@ -31,7 +31,8 @@ from apps.scheduling.core.requests import (
     work_of,
 )
 from apps.scheduling.core.run_time import RunTime, run_time
-from apps.scheduling.core.sizing import EASIER, Infeasible, Sized
+from apps.scheduling.core.sizes import Infeasible, Sized
+from apps.scheduling.core.sizing import EASIER
 from apps.scheduling.core.types import MAX_SAMPLE, Placed, Policy, Refused, Request
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency

@@ -12,15 +12,9 @@ import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core.sizing import (
-    EASIER,
-    ClusterFacts,
-    Infeasible,
-    Sized,
-    Work,
-    performance_grid,
-    size,
-)
+from apps.scheduling.core.rate_grid import performance_grid
+from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized, Work
+from apps.scheduling.core.sizing import EASIER, size
 from apps.workloads.core.targets import (
     CompletionTime,
     InstructionRate,

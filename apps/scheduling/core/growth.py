@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.sizing import Infeasible, Sized
+from apps.scheduling.core.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Request, Within
 
 

@@ -27,7 +27,7 @@ from apps.scheduling.core.requests import (
     size_or_late,
 )
 from apps.scheduling.core.scorers import tarcil
-from apps.scheduling.core.sizing import ClusterFacts, Sized
+from apps.scheduling.core.sizes import ClusterFacts, Sized
 from apps.scheduling.core.types import Request
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, TargetKind

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from apps.classification.core.profile import Profile
+from apps.scheduling.core.rate_grid import performance_grid
 from apps.scheduling.core.requests import work_of
-from apps.scheduling.core.sizing import ClusterFacts, Sized, performance_grid
+from apps.scheduling.core.sizes import ClusterFacts, Sized
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime
 

@@ -48,7 +48,7 @@ from apps.scheduling.core.requests import (
     size_or_late,
 )
 from apps.scheduling.core.run_time import run_time
-from apps.scheduling.core.sizing import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
 from apps.scheduling.selectors.allowances import RecentAllowances

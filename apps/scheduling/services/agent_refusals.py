@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from apps.scheduling.core.requests import CLOSED
-from apps.scheduling.core.sizing import Infeasible
+from apps.scheduling.core.sizes import Infeasible
 from apps.scheduling.core.types import Refused
 from apps.scheduling.core.wakes import needs_of, needs_of_spec
 from apps.scheduling.selectors import ClaimedJob

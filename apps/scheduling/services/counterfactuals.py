@@ -15,7 +15,7 @@ from apps.scheduling.core.allowances import KINDS, Allowances
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.redecide import Moment, Neighbour, moment_of
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
-from apps.scheduling.core.sizing import Infeasible, Sized
+from apps.scheduling.core.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
 from apps.scheduling.selectors import claimed_jobs

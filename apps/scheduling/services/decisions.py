@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.common.infrastructure.database import copy_rows
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.sizing import Sized
+from apps.scheduling.core.sizes import Sized
 from apps.scheduling.core.types import Candidate, Expectation
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.allocation_store import Grant

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.core.costs import Cheapest, cheapest, too_expensive, unit_seconds
-from apps.scheduling.core.sizing import (
-    ClusterFacts,
-    Infeasible,
-    Sized,
-    Work,
-    fixed_size,
-    size,
-)
+from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized, Work
+from apps.scheduling.core.sizing import fixed_size, size
 from apps.workloads.core.targets import BestEffort, CompletionTime, InstructionRate
 from tests.classification.core.profiles import profile
 

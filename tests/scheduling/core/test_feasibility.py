@@ -13,12 +13,8 @@ from apps.scheduling.core.feasibility import (
     lighter_load,
     max_load,
 )
-from apps.scheduling.core.sizing import (
-    ClusterFacts,
-    Sized,
-    Work,
-    size,
-)
+from apps.scheduling.core.sizes import ClusterFacts, Sized, Work
+from apps.scheduling.core.sizing import size
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,

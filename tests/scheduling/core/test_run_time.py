@@ -6,7 +6,7 @@ import pytest
 
 from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.core.run_time import RunTime, run_time
-from apps.scheduling.core.sizing import ClusterFacts, Sized
+from apps.scheduling.core.sizes import ClusterFacts, Sized
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import (
     BestEffort,

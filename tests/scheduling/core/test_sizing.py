@@ -9,15 +9,10 @@ from hypothesis import strategies as st
 from apps.classification.core.estimates import Estimates
 from apps.classification.core.profile import Profile, scale_factors
 from apps.inventory.core.snapshot import Floats, Ints
-from apps.scheduling.core import sizing
+from apps.scheduling.core import rate_grid
 from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE, Allowances
-from apps.scheduling.core.sizing import (
-    ClusterFacts,
-    Infeasible,
-    Sized,
-    Work,
-    size,
-)
+from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized, Work
+from apps.scheduling.core.sizing import size
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.workloads.core.targets import (
     BestEffort,
@@ -300,7 +295,7 @@ def test_jobs_of_one_profile_share_its_rates(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(sizes.size)
         return scale_factors(profile, sizes, **choices)
 
-    monkeypatch.setattr(sizing, "scale_factors", counted)
+    monkeypatch.setattr(rate_grid, "scale_factors", counted)
     known = profile()
     facts = replace(FACTS, free=tuple(n // 2 for n in FACTS.units))
     for tasks in (5, 40):

@@ -12,7 +12,7 @@ from apps.inventory.core.snapshot import Shorts, Snapshot
 from apps.scheduling.core.admission.types import Applicant
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.sizing import Infeasible
+from apps.scheduling.core.sizes import Infeasible
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
 from apps.scheduling.core.wakes import needs_of
 from apps.testbed.core.replay.admitting import Admitting

@@ -14,7 +14,7 @@ from apps.emulation.core.truth import Truth
 from apps.emulation.core.worlds import world_named
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core import encoding
-from apps.scheduling.core.sizing import Infeasible
+from apps.scheduling.core.sizes import Infeasible
 from apps.testbed.core.demo_cluster import DemoCluster, cluster_of
 from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
 from apps.testbed.core.replay.loop import ReplayLoop
