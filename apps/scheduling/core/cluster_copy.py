@@ -7,7 +7,8 @@ may be applied twice or overlap with the agent's own commits, with the same fina
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import chain, groupby
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from apps.inventory.core.snapshot import (
 )
 from apps.scheduling.core import loss
 from apps.scheduling.core.capacity import equal_share, requested_per_unit
+from apps.scheduling.core.copy_updates import CopyArrays, updates
 from apps.scheduling.core.types import Placed, Request
 
 _Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
@@ -61,35 +63,6 @@ class Change:
     servers: Sequence[int] = ()
 
 
-class CopyArrays(NamedTuple):
-    """Arrays of a copy, changed in place.
-
-    unit_free (U,), unit_caused, unit_tolerated (U, N), unit_vector (U, 3), unit_sequence (U,) : by
-        unit; the last is the change-log number of its last change
-    server_caused, server_exposure (S, N), server_free (S, 3) : sums over the units of a server
-    server_tolerance (S, N) : minimum over its busy units
-    limit : (S, 3) capacity, oversubscription included
-    unit_server (U,), first_unit (S,), server_units (S,) : of the topology
-    changed (S,), changes (1,) : number of the last change of each server, and of all
-    """
-
-    unit_free: Bools
-    unit_caused: Singles
-    unit_tolerated: Singles
-    unit_vector: Floats
-    unit_sequence: Ints
-    server_caused: Singles
-    server_exposure: Singles
-    server_tolerance: Singles
-    server_free: Floats
-    limit: Floats
-    unit_server: Shorts
-    first_unit: Shorts
-    server_units: Shorts
-    changed: Ints
-    changes: Ints
-
-
 class BusyUnits(NamedTuple):
     """What jobs hold: (k,) unit ids, (k, N) caused and tolerated scores, (k, 3) resources."""
 
@@ -97,24 +70,6 @@ class BusyUnits(NamedTuple):
     caused: Singles
     tolerated: Singles
     vectors: Floats
-
-
-class UpdateUnits(Protocol):
-    """Updates of units: those of this module, or the compiled ones of ``copy_kernels``."""
-
-    def claim_units(
-        self, state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
-    ) -> None:
-        """Claim units whose last change is not newer."""
-        ...
-
-    def release_units(self, state: CopyArrays, units: Ints, sequence: int) -> None:
-        """Release units whose last change is not newer."""
-        ...
-
-    def sum_servers(self, state: CopyArrays, units: Ints) -> None:
-        """Recompute the sums of the servers of units."""
-        ...
 
 
 class UnknownUnitError(ValueError):
@@ -148,7 +103,7 @@ class ClusterCopy:
         limit: Floats = topology.server_capacity * allowed[:, None]
         self._server_open: Bools = np.ones(servers, dtype=np.bool_)
         self._share = equal_share(topology)
-        self._update = _updates(is_compiled=is_compiled)
+        self._update = updates(is_compiled=is_compiled)
         self._state = CopyArrays(
             unit_free=np.ones(units, dtype=np.bool_),
             unit_caused=np.zeros((units, N_SOURCES), dtype=np.float32),
@@ -169,10 +124,17 @@ class ClusterCopy:
         self._views = self._snapshot(copy=False)
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Apply entries of the change log in order; repeated entries have no effect."""
-        for change in changes:
-            self._apply(change)
-            self.sequence = max(self.sequence, change.sequence)
+        """Apply entries of the change log in order; repeated entries have no effect.
+
+        Entries of units that follow each other are applied as one, in O(units of the servers).
+        """
+        for is_of_units, run in groupby(changes, key=_is_of_units):
+            entries = list(run)
+            if is_of_units:
+                self._apply_to_units(entries)
+            else:
+                self._apply_to_servers(entries)
+            self.sequence = max(self.sequence, *(change.sequence for change in entries))
 
     def apply_commit(
         self, placed: Placed, request: Request, *, sequence: int | None = None
@@ -252,23 +214,29 @@ class ClusterCopy:
             changed=None if copy else _read_only(self._state.changed, copy=False),
         )
 
-    def _apply(self, change: Change) -> None:
-        match change.kind:
-            case ChangeKind.CLAIM:
-                if change.caused is None:
-                    raise ValueError(f"claim {change.sequence} has no caused interference")
-                units = self._indices(change.units, self.topology.unit_id)
-                vectors = self._vectors(units, change.vector)
-                scores = _scores(change.caused, change.tolerated)
-                self._update.claim_units(self._state, units, scores, vectors, change.sequence)
-            case ChangeKind.RELEASE:
-                units = self._indices(change.units, self.topology.unit_id)
-                self._update.release_units(self._state, units, change.sequence)
-            case ChangeKind.OPEN | ChangeKind.CLOSE:
-                servers = self._indices(change.servers, self.topology.server_id)
-                self._server_open[servers] = change.kind is ChangeKind.OPEN
-                self._state.changes[0] += 1
-                self._state.changed[servers] = self._state.changes[0]
+    def _apply_to_units(self, entries: Sequence[Change]) -> None:
+        state, table = self._state, _table(entries)
+        sizes = [len(change.units) for change in entries]
+        named = np.fromiter(chain.from_iterable(c.units for c in entries), np.int64, sum(sizes))
+        units = self._indices(named, self.topology.unit_id)
+        row = np.repeat(np.arange(len(entries)), sizes)
+        last = _last_of_each(units, table.sequence[row])
+        last = last[state.unit_sequence[units[last]] <= table.sequence[row[last]]]
+        units, row = units[last], row[last]
+        state.unit_free[units] = ~table.is_claim[row]
+        state.unit_caused[units] = table.caused[row]
+        state.unit_tolerated[units] = table.tolerated[row]
+        held = self._vectors(units, table.vector[row])
+        state.unit_vector[units] = np.where(table.is_claim[row, None], held, 0.0)
+        state.unit_sequence[units] = table.sequence[row]
+        self._update.sum_servers(state, units)
+
+    def _apply_to_servers(self, entries: Sequence[Change]) -> None:
+        for change in entries:
+            servers = self._indices(change.servers, self.topology.server_id)
+            self._server_open[servers] = change.kind is ChangeKind.OPEN
+            self._state.changes[0] += 1
+            self._state.changed[servers] = self._state.changes[0]
 
     def _indices(self, ids: Sequence[int] | Ints, known: Ints) -> Ints:
         keys = np.asarray(ids, dtype=np.int64)
@@ -285,73 +253,55 @@ class ClusterCopy:
         return np.where(vector > 0, vector, share)
 
 
+def _is_of_units(change: Change) -> bool:
+    return change.kind in {ChangeKind.CLAIM, ChangeKind.RELEASE}
+
+
+class _ChangeTable(NamedTuple):
+    """Entries of units as arrays of (n,), (n, N) and (n, 3); releases have the idle values."""
+
+    sequence: Ints
+    is_claim: Bools
+    caused: Floats
+    tolerated: Floats
+    vector: Floats
+
+
+def _table(entries: Sequence[Change]) -> _ChangeTable:
+    table = _ChangeTable(
+        np.array([change.sequence for change in entries], dtype=np.int64),
+        np.array([change.kind is ChangeKind.CLAIM for change in entries]),
+        np.zeros((len(entries), N_SOURCES)),
+        np.full((len(entries), N_SOURCES), loss.UNKNOWN),
+        np.zeros((len(entries), 3)),
+    )
+    for row, change in enumerate(entries):
+        if change.kind is not ChangeKind.CLAIM:
+            continue
+        if change.caused is None:
+            raise ValueError(f"claim {change.sequence} has no caused interference")
+        table.caused[row] = change.caused
+        if change.tolerated is not None:
+            table.tolerated[row] = change.tolerated
+        if change.vector is not None:
+            table.vector[row] = change.vector
+    return table
+
+
+def _last_of_each(units: Ints, sequence: Ints) -> Ints:
+    """Return the places of the last change of each unit, in the order of the units."""
+    order = np.lexsort((sequence, units))  # stable: the later of equal numbers stays behind
+    ordered = units[order]
+    is_last = np.append(ordered[1:] != ordered[:-1], np.ones(min(1, ordered.size), dtype=bool))
+    return order[is_last]
+
+
 def _scores(caused: Floats, tolerated: Floats | None) -> Floats:
     """Return caused and tolerated scores as one (2, N) array, the layout of the updates."""
     scores = np.empty((2, N_SOURCES))
     scores[0] = caused
     scores[1] = loss.UNKNOWN if tolerated is None else tolerated
     return as_readonly(scores)
-
-
-def claim_units(
-    state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
-) -> None:
-    """Claim units, unless their last change is newer; (2, N) scores, (k, 3) vectors."""
-    new = state.unit_sequence[units] <= sequence
-    units, vectors = units[new], vectors[new]
-    state.unit_free[units] = False
-    state.unit_caused[units], state.unit_tolerated[units] = scores
-    state.unit_vector[units] = vectors
-    state.unit_sequence[units] = sequence
-    sum_servers(state, units)
-
-
-def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
-    """Release units, unless their last change is newer."""
-    units = units[state.unit_sequence[units] <= sequence]
-    state.unit_free[units] = True
-    state.unit_caused[units] = 0.0
-    state.unit_tolerated[units] = loss.UNKNOWN
-    state.unit_vector[units] = 0.0
-    state.unit_sequence[units] = sequence
-    sum_servers(state, units)
-
-
-def sum_servers(state: CopyArrays, units: Ints) -> None:
-    """Recompute the sums of changed servers: incremental updates would accumulate errors."""
-    for server in np.unique(state.unit_server[units]):
-        state.changes[0] += 1
-        state.changed[server] = state.changes[0]
-        first = state.first_unit[server]
-        last = first + state.server_units[server]
-        state.server_caused[server] = state.unit_caused[first:last].sum(axis=0)
-        jobs = (
-            state.unit_caused[first:last],
-            state.unit_tolerated[first:last],
-            ~state.unit_free[first:last],
-            last - first,
-        )
-        state.server_exposure[server] = loss.exposure(*jobs)
-        state.server_tolerance[server] = loss.tolerance(*jobs)
-        used = state.unit_vector[first:last].sum(axis=0)
-        state.server_free[server] = state.limit[server] - used
-
-
-class _InNumpy:
-    """The updates of this module."""
-
-    claim_units = staticmethod(claim_units)
-    release_units = staticmethod(release_units)
-    sum_servers = staticmethod(sum_servers)
-
-
-def _updates(*, is_compiled: bool) -> UpdateUnits:
-    if not is_compiled:
-        return _InNumpy()
-    # only processes that decide import numba
-    from apps.scheduling.core import copy_kernels  # noqa: PLC0415
-
-    return copy_kernels
 
 
 def _read_only(array: _Array, *, copy: bool) -> _Array:

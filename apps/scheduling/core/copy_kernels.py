@@ -1,4 +1,4 @@
-"""Compiled updates of a cluster copy; ``cluster_copy`` has the same in numpy, as the oracle.
+"""Compiled updates of a cluster copy; ``copy_updates`` has the same in numpy, as the oracle.
 
 Imported by processes that decide, never by the web process.
 """
@@ -7,7 +7,7 @@ import numpy as np
 
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
-from apps.scheduling.core.cluster_copy import CopyArrays
+from apps.scheduling.core.copy_updates import CopyArrays
 from apps.scheduling.core.loss import DECAY, IDLE, LOG_KEPT, NEIGHBOUR, UNKNOWN
 
 
@@ -15,7 +15,7 @@ from apps.scheduling.core.loss import DECAY, IDLE, LOG_KEPT, NEIGHBOUR, UNKNOWN
 def claim_units(
     state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
 ) -> None:
-    """``cluster_copy.claim_units``. O(units of the touched servers)."""
+    """``copy_updates.claim_units``. O(units of the touched servers)."""
     for i in range(units.size):
         u = units[i]
         if state.unit_sequence[u] > sequence:
@@ -29,7 +29,7 @@ def claim_units(
 
 @jit()
 def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
-    """``cluster_copy.release_units``. O(units of the touched servers)."""
+    """``copy_updates.release_units``. O(units of the touched servers)."""
     for u in units:
         if state.unit_sequence[u] > sequence:
             continue
@@ -43,7 +43,7 @@ def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
 
 @jit()
 def sum_servers(state: CopyArrays, units: Ints) -> None:
-    """``cluster_copy.sum_servers``; the units of a server must be adjacent."""
+    """``copy_updates.sum_servers``; the units of a server must be adjacent."""
     last = -1
     for u in units:
         if state.unit_server[u] != last:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats, Singles
+from apps.inventory.core.snapshot import Bools, Floats, Shorts, Singles
 
 KEPT: Final = 0.95  # share of the speed at the tolerated pressure
 LOG_KEPT: Final = math.log(KEPT)
@@ -28,28 +28,28 @@ def log_performance(pressure: Floats, tolerated: Floats) -> Floats:
     return loss
 
 
-def exposure(caused: Singles, tolerated: Singles, busy: Bools, units: int) -> Floats:
-    """(N,) log performance that the jobs of a server lose per point of pressure, at most 0.
+def exposure(caused: Singles, tolerated: Singles, units: Shorts) -> Floats:
+    """(S, N) log performance that the jobs of servers lose per point of pressure, at most 0.
 
     The mean slope over the pressure of one further neighbour, summed over the busy units, so that
     a unit just below its tolerated pressure counts as exposed.
 
     Parameters
     ----------
-    caused, tolerated : (M, N) of the jobs on its units, 0-100; `UNKNOWN` counts as not exposed
-    busy : (M,)
-    units : M
+    caused, tolerated : (S, W, N) of the jobs on the busy units, 0-100; `UNKNOWN`, also at places
+        without a job, counts as not exposed
+    units : (S,) all units of each server; a server of one has no neighbours
     """
-    if units < 2:
-        return np.zeros(caused.shape[1])  # no neighbours
-    own, limit = caused[busy].astype(np.float64), tolerated[busy].astype(np.float64)
-    now = np.clip((own.sum(axis=0) - own) / (units - 1), 0.0, 100.0)
-    total: Floats = slope(now, limit, units).sum(axis=0)
+    size = units[:, None, None]
+    own, limit = caused.astype(np.float64), tolerated.astype(np.float64)
+    others = np.maximum(size - 1, 1)
+    now = np.clip((own.sum(axis=1, keepdims=True) - own) / others, 0.0, 100.0)
+    total: Floats = np.where(size > 1, _slope(now, limit, NEIGHBOUR / others), 0.0).sum(axis=1)
     return total
 
 
-def tolerance(caused: Singles, tolerated: Singles, busy: Bools, units: int) -> Floats:
-    """(N,) further pressure that every job of a server tolerates, at most `IDLE`.
+def tolerance(caused: Singles, tolerated: Singles, busy: Bools, units: Shorts) -> Floats:
+    """(S, N) further pressure that every job of a server tolerates, at most `IDLE`.
 
     The minimum of tolerated - pressure over the busy units; negative if one is exceeded already.
     Source: t_server of Paragon §3.2 (P5), which takes the minimum of what the jobs tolerate. A
@@ -57,15 +57,15 @@ def tolerance(caused: Singles, tolerated: Singles, busy: Bools, units: int) -> F
 
     Parameters
     ----------
-    caused, tolerated : (M, N) of the jobs on its units, 0-100; `UNKNOWN` does not count
-    busy : (M,)
-    units : M
+    caused, tolerated : (S, W, N) of the jobs on the busy units, 0-100; `UNKNOWN` does not count
+    busy : (S, W) places with a job
+    units : (S,) all units of each server
     """
-    if not busy.any():
-        return np.full(caused.shape[1], IDLE)
-    own, limit = caused[busy].astype(np.float64), tolerated[busy].astype(np.float64)
-    now = (own.sum(axis=0) - own) / max(units - 1, 1)
-    least: Floats = np.minimum((limit - now).min(axis=0), IDLE)
+    own, limit = caused.astype(np.float64), tolerated.astype(np.float64)
+    others = np.maximum(units[:, None, None] - 1, 1)
+    now = (own.sum(axis=1, keepdims=True) - own) / others
+    left = np.where(busy[..., None], limit - now, IDLE)
+    least: Floats = left.min(axis=1, initial=IDLE)
     return least
 
 
@@ -73,6 +73,9 @@ def slope(pressure: Floats, tolerated: Floats, units: int) -> Floats:
     """Return the (..., N) mean slope from a pressure on, over one neighbour; 0 if M = 1."""
     if units < 2:
         return np.zeros_like(pressure)
-    step = NEIGHBOUR / (units - 1)
+    return _slope(pressure, tolerated, NEIGHBOUR / (units - 1))
+
+
+def _slope(pressure: Floats, tolerated: Floats, step: Floats | float) -> Floats:
     ahead = log_performance(pressure + step, tolerated)
     return (ahead - log_performance(pressure, tolerated)) / step

@@ -46,3 +46,31 @@ def test_both_forms_reach_the_same_state(
     np.testing.assert_allclose(plain.server_exposure, compiled.server_exposure, atol=1e-7)
     np.testing.assert_allclose(plain.server_tolerance, compiled.server_tolerance, atol=1e-4)
     assert plain.sequence == compiled.sequence
+
+
+@given(st.lists(STEP, max_size=30), st.integers(0, 30))
+def test_entries_applied_together_have_the_effect_of_each_alone(
+    steps: list[tuple[ChangeKind, list[int], int, float | None]], closes_after: int
+) -> None:
+    entries = changes(steps)
+    entries.insert(closes_after, Change(5, ChangeKind.CLOSE, servers=[int(CLUSTER.server_id[1])]))
+    together, alone = ClusterCopy(CLUSTER), ClusterCopy(CLUSTER)
+    together.apply(entries)
+    for entry in entries:
+        alone.apply([entry])
+    one, other = together.frozen(), alone.frozen()
+    assert np.array_equal(one.unit_free, other.unit_free)
+    assert np.array_equal(one.server_open, other.server_open)
+    assert np.array_equal(one.server_caused, other.server_caused)
+    assert np.array_equal(one.server_exposure, other.server_exposure)
+    assert np.array_equal(one.server_tolerance, other.server_tolerance)
+    assert np.array_equal(one.server_free, other.server_free)
+    assert one.sequence == other.sequence
+
+
+def test_every_server_of_entries_applied_together_counts_as_changed() -> None:
+    copy = ClusterCopy(CLUSTER)
+    seen = copy.snapshot()
+    assert seen.changed is not None
+    copy.apply(changes([(ChangeKind.CLAIM, [0, 4], 1, None), (ChangeKind.CLAIM, [7], 2, None)]))
+    assert sorted(seen.changed.tolist()) == [0, 1, 2, 3]

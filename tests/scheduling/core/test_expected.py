@@ -44,17 +44,17 @@ def test_a_job_without_a_profile_is_not_exposed() -> None:
 
 def test_exposure_by_hand() -> None:
     # three units, two busy: each is pressed by the other's 60 / 2 = 30 points
-    caused = np.array([[60.0], [60.0], [0.0]], dtype=np.float32)
-    tolerated = np.array([[55.0], [20.0], [0.0]], dtype=np.float32)
-    busy = np.array([True, True, False])
+    caused = np.array([[[60.0], [60.0], [0.0]]], dtype=np.float32)
+    tolerated = np.array([[[55.0], [20.0], [loss.UNKNOWN]]], dtype=np.float32)
     first = math.log(0.95) * (1.0 - (30.0 / 55.0) ** 4) / 25.0
     second = -1.0 / loss.DECAY
-    assert loss.exposure(caused, tolerated, busy, 3)[0] == pytest.approx(first + second)
+    exposure = loss.exposure(caused, tolerated, np.array([3], dtype=np.int32))
+    assert exposure[0, 0] == pytest.approx(first + second)
 
 
 def test_a_server_of_one_unit_has_no_exposure() -> None:
-    one = np.full((1, N_SOURCES), 50.0, dtype=np.float32)
-    assert not loss.exposure(one, one, np.array([True]), 1).any()
+    one = np.full((1, 1, N_SOURCES), 50.0, dtype=np.float32)
+    assert not loss.exposure(one, one, np.array([1], dtype=np.int32)).any()
 
 
 def test_the_terms_by_hand() -> None:

@@ -55,9 +55,10 @@ def test_the_tolerance_of_a_server_is_the_least_of_its_jobs_less_their_pressure(
 
 
 def test_a_job_of_unknown_tolerance_does_not_count() -> None:
-    caused = np.full((1, N), 30.0, dtype=np.float32)
-    unknown = np.full((1, N), loss.UNKNOWN, dtype=np.float32)
-    assert loss.tolerance(caused, unknown, np.array([True]), 4).tolist() == [100.0] * N
+    caused = np.full((1, 1, N), 30.0, dtype=np.float32)
+    unknown = np.full((1, 1, N), loss.UNKNOWN, dtype=np.float32)
+    units = np.array([4], dtype=np.int32)
+    assert loss.tolerance(caused, unknown, np.array([[True]]), units).tolist() == [[100.0] * N]
 
 
 def test_a_batch_keeps_the_tolerance_of_a_copy() -> None:
