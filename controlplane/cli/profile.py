@@ -154,6 +154,7 @@ def _report(found: "Profile", command: list[str], args: Namespace) -> dict[str, 
             basis: None if prior is None else prior.deviation
             for basis, prior in found.noise.items()
         },
+        "cpu_share": found.cpu_share,
         "sources": [source.as_json() for source in found.sources],
         "not_pressed": NOT_PRESSED,
     }

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from scipy.special import stdtrit
 
 from apps.profiling.core.ramp import CONFIDENCE, NoisePrior
-from apps.profiling.core.windows import Basis, Fault, Window, fault_of_pair
+from apps.profiling.core.windows import Basis, Fault, Window, fault_of, fault_of_pair
 
 MIN_DEVIATION = 0.001  # a prior below it would claim a precision that clocks do not have
 
@@ -64,6 +64,17 @@ def noise_prior(off: Sequence[Window], basis: Basis) -> NoisePrior | None:
     if len(squares) < 2:
         return None
     return NoisePrior(max(MIN_DEVIATION, math.sqrt(fmean(squares))), weight=len(squares))
+
+
+def cpu_share(off: Sequence[Window]) -> float | None:
+    """Return the median share of a core that the program uses alone; None without valid windows.
+
+    Parameters
+    ----------
+    off : windows without a stressor
+    """
+    shares = [window.cpu_s / window.wall_s for window in off if not fault_of(window, Basis.WALL)]
+    return median(shares) if shares else None
 
 
 def effect(differences: Sequence[float], prior: NoisePrior) -> Effect:

@@ -41,17 +41,12 @@ RunPair = Callable[[int, bool], Pair]
 
 
 class State(StrEnum):
-    """What is known about one source.
+    """State of the result for one source."""
 
-    MEASURED: speed falls below 95 % at the score. NOT_REACHED: it stays above 95 % at full
-    intensity. INCONCLUSIVE: all windows were valid, and their noise hides the answer. INVALID: the
-    windows do not count.
-    """
-
-    MEASURED = "measured"
-    NOT_REACHED = "not_reached"
-    INCONCLUSIVE = "inconclusive"
-    INVALID = "invalid"
+    MEASURED = "measured"  # speed falls below 95 % at the score
+    NOT_REACHED = "not_reached"  # it stays above 95 % at full intensity
+    INCONCLUSIVE = "inconclusive"  # all windows were valid, and their noise hides the answer
+    INVALID = "invalid"  # the windows do not count
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,10 @@ STRESSORS: Final = {
     stressor.name: stressor
     for stressor in (
         Stressor("core", "core", Side.SAME, Basis.CPU, "small matrix products, by turns"),
+        Stressor(
+            "shared_core", "core", Side.SAME, Basis.WALL,
+            "the same; for programs that will share a core", is_default=False,
+        ),
         Stressor("other_core", "", Side.OTHER, Basis.CPU, "the same on another core"),
         Stressor("l1d", "l1d", Side.SAME, Basis.CPU, "reads a block of the size of the L1 cache"),
         Stressor("l2", "", Side.SAME, Basis.CPU, "reads a block of the size of the L2 cache"),

@@ -22,11 +22,11 @@ MIN_CPU_SHARE: Final = 0.02  # below it, speed per CPU second is a matter of rou
 
 
 class Basis(StrEnum):
-    """What a speed is divided by.
+    """Seconds that the work of a window is divided by.
 
     CPU: seconds in which the program ran: a slower cache or memory makes them longer, but waiting
     for a core does not. UNQUEUED: seconds in which it ran or was blocked, but did not wait for a
-    core: also counts waits for a disk or a network.
+    core: also counts waits for a disk or a network. WALL: all seconds of the window.
     """
 
     CPU = "cpu"
@@ -51,7 +51,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was read over one window; all times in seconds.
+    """Readings over one window; all times in seconds.
 
     Attributes
     ----------

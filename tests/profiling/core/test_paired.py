@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.profiling.core.paired import MIN_DEVIATION, Pair, drift, effect, noise_prior
+from apps.profiling.core.paired import MIN_DEVIATION, Pair, cpu_share, drift, effect, noise_prior
 from apps.profiling.core.ramp import NoisePrior
 from apps.profiling.core.windows import Basis, Fault, Window
 
@@ -99,3 +99,10 @@ def test_drift_compares_the_second_half_with_the_first() -> None:
     assert drift([off(s) for s in (10.0, 12.0, 11.0, 11.0)], Basis.CPU) == 0.0
     assert drift([off(s) for s in (10.0, 10.0, 9.0, 9.0)], Basis.CPU) == pytest.approx(-0.1)
     assert drift([off(s) for s in (10.0, 1.0, 1.0)], Basis.CPU) == 0.0
+
+
+def test_the_cpu_share_is_the_median_of_the_windows_that_count() -> None:
+    windows = [replace(off(1.0), cpu_s=share) for share in (0.2, 0.3, 0.7)]
+    disturbed = replace(off(1.0), cpu_s=0.01, foreign_s=0.5)
+    assert cpu_share([*windows, disturbed]) == 0.3
+    assert cpu_share([disturbed]) is None

@@ -199,6 +199,7 @@ def _available_bytes() -> int:
 
 _FACTORIES: Final[Mapping[str, Callable[[Caches, str], Kernel]]] = {
     "core": lambda caches, directory: _matrix(),
+    "shared_core": lambda caches, directory: _matrix(),
     "other_core": lambda caches, directory: _matrix(),
     "l1d": lambda caches, directory: _stream(caches.l1d * 3 // 4),
     "l2": lambda caches, directory: _stream(caches.l2 * 3 // 4),

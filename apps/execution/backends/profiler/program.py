@@ -33,7 +33,7 @@ class NoProgressError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a program did in one window; `fault` if it does not count."""
+    """Work and times of a program in one window; `fault` if it does not count."""
 
     wall_s: float
     work: float

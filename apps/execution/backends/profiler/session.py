@@ -20,7 +20,7 @@ from apps.execution.backends.profiler.counters import (
 from apps.execution.backends.profiler.program import Launcher, Program, Stretch, prepare
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.backends.profiler.stressor import StressProcess
-from apps.profiling.core.paired import Pair, noise_prior
+from apps.profiling.core.paired import Pair, cpu_share, noise_prior
 from apps.profiling.core.ramp import NoisePrior, ProbeFailedError
 from apps.profiling.core.report import SourceReport
 from apps.profiling.core.sensitivity import Sensitivity, State, measure
@@ -35,7 +35,7 @@ OnProgress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is measured, and how.
+    """The command, the stressors, and how they are measured.
 
     Attributes
     ----------
@@ -55,7 +55,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The outcome of a profile."""
+    """The outcome of a profile.
+
+    Attributes
+    ----------
+    noise : of a pair, by basis; None if too few windows are valid
+    cpu_share : CPU seconds of the program per second without a stressor; None likewise
+    """
 
     started_at: str
     way: str
@@ -63,6 +69,7 @@ class Profile:
     is_realtime: bool
     machine: dict[str, object]
     noise: dict[str, NoisePrior | None]
+    cpu_share: float | None
     pressure: tuple[float | None, float | None]
     sources: tuple[SourceReport, ...]
 
@@ -133,7 +140,8 @@ class Session:
         """Measure all sources."""
         started_at, before = datetime.now(UTC).isoformat(timespec="seconds"), machine.pressure()
         self.on_progress("noise of windows without a stressor")
-        noise = self.noise(NOISE_WINDOWS)
+        alone = [self.window(None, 0) for _ in range(NOISE_WINDOWS)]
+        noise = {basis: noise_prior(alone, basis) for basis in Basis}
         sources = []
         for number, name in enumerate(self.settings.stressors, 1):
             self.on_progress(f"{number} of {len(self.settings.stressors)}: {name}")
@@ -145,14 +153,10 @@ class Session:
             is_realtime=self.priority.is_realtime,
             machine=machine.facts((self.settings.cpu,)),
             noise={basis.value: prior for basis, prior in noise.items()},
+            cpu_share=cpu_share(alone),
             pressure=(before, machine.pressure()),
             sources=tuple(sources),
         )
-
-    def noise(self, count: int) -> dict[Basis, NoisePrior | None]:
-        """Measure windows without a stressor, and return the noise of a pair."""
-        windows = [self.window(None, 0) for _ in range(count)]
-        return {basis: noise_prior(windows, basis) for basis in (Basis.CPU, Basis.UNQUEUED)}
 
     def source(self, stressor: Stressor, prior: NoisePrior | None) -> SourceReport:
         """Measure one source."""
@@ -211,10 +215,10 @@ def _window(stretch: Stretch, marks: _Marks, *, told: float, pressed: float) -> 
     is_waiting = process is not None and process.is_timed_by_wall
     near_s = max(0.0, marks.near[1].busy_s - marks.near[0].busy_s - ours_s)
     if is_waiting:
-        # the kernel's own threads write what such a stressor gives them; its core is not checked
+        # threads of the kernel write the blocks of such a stressor; do not check its core
         ours_s, near_s = ours_s - ran_s, 0.0
     else:
-        # what the stressor says counts only as far as the kernel confirms it
+        # count the pressing that the stressor reports only as far as the kernel confirms it
         pressed = min(pressed, ran_s / stretch.wall_s)
     return Window(
         wall_s=stretch.wall_s,

@@ -1,7 +1,7 @@
 """The process of one stressor: `python -m apps.execution.backends.profiler.stress KERNEL ...`.
 
 It prints a line when it is ready: the unit, and the amount per second that it achieves alone. Then
-it reads lines ``INTENSITY SHARE FILL`` and answers each with what it did since the last one. At
+it reads lines ``INTENSITY SHARE FILL`` and answers each with its account since the last one. At
 intensity 0 it sleeps; otherwise it presses for that share of every 20 ms. With FILL it computes in
 registers instead of sleeping, so that no other program gets its core. It ends with its input.
 """
@@ -21,7 +21,7 @@ CALIBRATION_S: Final = 0.1  # of CPU time
 
 
 class Stress:
-    """One kernel and the account of what it did."""
+    """One kernel and its account."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -83,7 +83,7 @@ class Stress:
     def _period(self) -> None:
         """Press for the share of one period, then sleep or fill the rest of it."""
         end_s = time.monotonic() + PERIOD_S
-        # what is missing from earlier periods is made up for, as far as one period can
+        # make up for the time that earlier periods did not press, as far as one period can
         due_s = self._share * (time.monotonic() - self._since_s + PERIOD_S) - self._pressed_s
         begun_s, used_s = self._clock(), 0.0
         while self._intensity and used_s < min(due_s, PERIOD_S):

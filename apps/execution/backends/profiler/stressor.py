@@ -24,7 +24,7 @@ _ONE_THREAD: Final = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a stressor did between two orders.
+    """The pressing of a stressor between two orders.
 
     Attributes
     ----------
@@ -87,14 +87,14 @@ class StressProcess:
         self._order(intensity, self.stressor.max_share * intensity / 100.0)
 
     def off(self) -> Account:
-        """Stop pressing, and return what it did since it was told to press."""
+        """Stop pressing, and return its account since the last order."""
         done = self._order(0, 0.0)
         pressed_s, elapsed_s = float(done["pressed_s"]), float(done["elapsed_s"])
         speed = float(done["amount"]) / pressed_s / self._alone_per_s if pressed_s else 0.0
         return Account(pressed_s / elapsed_s if elapsed_s else 0.0, speed)
 
     def times(self) -> ThreadTimes:
-        """Return what the kernel counted: CPU seconds and run-queue wait."""
+        """Return its CPU seconds and run-queue wait, as the kernel counts them."""
         return thread_times(self.pid)
 
     def close(self) -> None:
