@@ -23,13 +23,11 @@ from apps.testbed.core.accelerators.trace import Throughputs, poisson_trace, rea
 from apps.testbed.core.comparison import (
     Better,
     Comparison,
-    Difference,
-    DifferenceOutcome,
-    Interval,
     Measure,
     RunTable,
     compare,
 )
+from benchmarks._intervals import difference_text, mean_text
 from benchmarks._results import RESULTS, Table, markdown, store
 from benchmarks.policies import numbers
 
@@ -82,15 +80,9 @@ def means(results: Mapping[float, Comparison]) -> Table:
     table = [["load", "policy", *(measure.label for measure in MEASURES)]]
     for load, result in results.items():
         for name in result.settings:
-            cells = [_mean(result.means[name, measure.key]) for measure in MEASURES]
+            cells = [mean_text(result.means[name, measure.key]) for measure in MEASURES]
             table.append([f"{load:g}", f"`{name}`", *cells])
     return table
-
-
-def _mean(found: Interval | None) -> str:
-    if found is None or found.high is None:
-        return "-" if found is None else f"{found.estimate:.2f}"
-    return f"{found.estimate:.2f} ± {found.high - found.estimate:.2f}"
 
 
 def differences(results: Mapping[float, Comparison]) -> Table:
@@ -99,18 +91,9 @@ def differences(results: Mapping[float, Comparison]) -> Table:
     for load, result in results.items():
         for name in result.settings:
             if name != BASELINE:
-                cells = [_cell(result.difference(name, m.key)) for m in MEASURES[:3]]
+                cells = [difference_text(result.difference(name, m.key), 2) for m in MEASURES[:3]]
                 table.append([f"{load:g}", f"`{name}`", *cells])
     return table
-
-
-def _cell(difference: Difference) -> str:
-    found = difference.corrected
-    if found is None or found.low is None or found.high is None:
-        return "-"
-    text = f"{found.estimate:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
-    is_clear = difference.outcome in {DifferenceOutcome.BETTER, DifferenceOutcome.WORSE}
-    return f"**{text}**" if is_clear else text
 
 
 def rows(folder: Path) -> Iterator[dict[str, str]]:

@@ -26,8 +26,6 @@ from apps.scheduling.core import allowances
 from apps.testbed.core.comparison import (
     Better,
     Comparison,
-    Difference,
-    DifferenceOutcome,
     Measure,
     RunTable,
     compare,
@@ -35,6 +33,7 @@ from apps.testbed.core.comparison import (
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._calibration import calibrate, calibration_line
 from benchmarks._closed_loop import ClosedLoop, LoopFigures, TrackedApplication
+from benchmarks._intervals import difference_text
 from benchmarks._results import Table, markdown, store
 from benchmarks.feedback import (
     CLUSTER_SEED,
@@ -166,19 +165,11 @@ def table_of(result: Comparison) -> Table:
     for name in result.settings:
         if name != AS_IS:
             label, factor = name.rsplit(" x ", 1)
-            row = [cell_of(result.difference(name, each.key)) for each in result.measures]
+            row = [
+                difference_text(result.difference(name, each.key), 1) for each in result.measures
+            ]
             table.append([label, factor, *row])
     return table
-
-
-def cell_of(difference: Difference) -> str:
-    """Return a difference with its interval, bold where the interval excludes 0."""
-    found = difference.corrected
-    if found is None or found.low is None or found.high is None:
-        return "-"
-    text = f"{found.estimate:+,.1f} ({found.low:+,.1f} to {found.high:+,.1f})"
-    is_clear = difference.outcome in {DifferenceOutcome.BETTER, DifferenceOutcome.WORSE}
-    return f"**{text}**" if is_clear else text
 
 
 if __name__ == "__main__":
