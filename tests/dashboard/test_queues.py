@@ -170,7 +170,9 @@ def test_the_page_and_the_explanation_of_a_job_tell_its_start(as_operator: Clien
 def test_starts_are_described_in_words() -> None:
     assert start_text(60.0, 120.0, 0) == "in 1 min to 2 min (p50 to p90)"
     assert start_text(60.0, None, 1) == "in 1 min (p50; p90 unknown), after 1 job"
-    assert start_text(None, None, 0) == "unknown: nothing tells when units are freed"
+    assert (
+        start_text(None, None, 0) == "unknown: the time when units become free cannot be predicted"
+    )
 
 
 @override_settings(ADMISSION="arq")

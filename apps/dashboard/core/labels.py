@@ -76,7 +76,7 @@ def start_text(p50_s: float | None, p90_s: float | None, ahead: int) -> str:
     """Return a predicted start in words, e.g. "in 3 min to 7 min (p50 to p90), after 2 jobs"."""
     behind = f", after {formats.plural(ahead, 'job')}" if ahead else ""
     if p50_s is None:
-        return f"unknown: nothing tells when units are freed{behind}"
+        return f"unknown: the time when units become free cannot be predicted{behind}"
     if p90_s is None:
         return f"in {formats.duration(p50_s)} (p50; p90 unknown){behind}"
     return f"in {formats.duration(p50_s)} to {formats.duration(p90_s)} (p50 to p90){behind}"

@@ -78,7 +78,7 @@ class FeasibilitySerializer(serializers.Serializer[Any]):
 class StartEstimateSerializer(serializers.Serializer[Any]):
     """When a waiting job is predicted to start, in cluster seconds from now.
 
-    Null: later than the simulation reaches, or nothing tells when units are freed.
+    Null: later than the simulation reaches, or the ends of jobs cannot be predicted.
     """
 
     p50_seconds = serializers.FloatField(allow_null=True)

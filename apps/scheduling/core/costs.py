@@ -23,7 +23,7 @@ class Cheapest(NamedTuple):
 def unit_seconds(
     units: Ints | int, rate: Floats, *, input_bytes: float, duration_s: float | None
 ) -> Floats:
-    """Return the cost of each option; infinite if nothing tells when it ends, NaN if impossible.
+    """Return the cost of each option; infinite if its end is unknown, NaN if impossible.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class RunTime(NamedTuple):
 def run_time(
     spec: JobSpec, profile: Profile, sized: Sized, facts: ClusterFacts, *, elapsed_s: float
 ) -> RunTime | None:
-    """Predict the run time of a sized job; None if nothing tells when it ends.
+    """Predict the run time of a sized job; None if its end cannot be predicted.
 
     A fixed duration is an upper limit. A size that the submitter fixed has no prediction of its
     own, so that the slowest allowed platform is taken.

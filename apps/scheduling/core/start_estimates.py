@@ -202,7 +202,7 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
 def remaining(
     running: Sequence[RunningJob], history: History, rng: np.random.Generator, draws: int
 ) -> Floats:
-    """(draws, n) seconds until running jobs end; infinite if nothing tells."""
+    """(draws, n) seconds until running jobs end; infinite if unknown."""
     rest = np.full((draws, len(running)), np.inf)
     for i, job in enumerate(running):
         rest[:, i] = _rest(job, history, rng, draws)
@@ -240,7 +240,7 @@ def _planned(running: Sequence[RunningJob]) -> Floats:
 
 
 def _distribution(kind: str, run: RunTime | None, history: History) -> Floats | None:
-    """Return sorted run times of equal probability; None if nothing tells."""
+    """Return sorted run times of equal probability; None if unknown."""
     fit = history.fits.get(kind)
     if run is not None and fit is not None:
         fitted: Floats = np.exp(fit.offset + fit.slope * math.log(run.value) + fit.errors)

@@ -40,7 +40,7 @@ class Groups(NamedTuple):
     jobs, first : (G,) number of waiting jobs, and index of the first of them among all jobs
     priority : (G,)
     run_s, longest_s : (G,) predicted run time on all units, and its pessimistic end; infinite if
-        nothing tells when a job ends
+        the end of a job is unknown
     ratios : (G, Q) quantiles of the run time relative to the predicted one
     refused : (G,) free units that would suffice by their number, and were refused
     reserve_s : (G,) seconds until the first job may keep freed units; infinite: never

@@ -67,7 +67,7 @@ WHERE e.id = d.id
 class NewStart(NamedTuple):
     """Predicted start of a job that is not submitted yet, in cluster seconds from now.
 
-    None: later than simulated, or nothing tells when units are freed.
+    None: later than simulated, or the ends of jobs cannot be predicted.
     """
 
     p50_s: float | None

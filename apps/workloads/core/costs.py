@@ -10,7 +10,7 @@ COST_LIMITS: Final = (1e-3, 1e15)  # unit-seconds
 
 
 def check_ceiling(values: Mapping[str, Any], at: str, problems: Problems) -> None:
-    """Report a ceiling on the cost of a job of which nothing tells when it ends."""
+    """Report a ceiling on the cost of a job whose end cannot be predicted."""
     constraints, target = values.get("constraints"), values.get("target")
     if constraints is None or constraints.max_cost is None or target is None:
         return

@@ -209,7 +209,7 @@ class ArqAdmission:
         if below >= 0:
             switch = self._option(each, below, int(free[below]), slack_s, now_s)
         if max(stay.value, switch.value) <= 0.0:
-            return number, ADMITTED  # nothing tells that a unit will be free in time
+            return number, ADMITTED  # no unit is known to become free in time
         chosen, option = (below, switch) if switch.value > stay.value else (number, stay)
         if free[chosen] >= need:
             return chosen, ADMITTED
