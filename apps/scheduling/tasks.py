@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy as np
 from celery import current_app, shared_task
 from celery.signals import worker_process_init
+from django.conf import settings
 
 from apps.common.infrastructure.notifications import acknowledge, notify
 from apps.common.infrastructure.warm_up import Kernels, warming_up
@@ -24,7 +25,9 @@ from apps.scheduling.services.counterfactuals import Changes, counterfactual
 from apps.scheduling.services.fair_share import update_shares
 from apps.scheduling.services.flips import flips
 from apps.scheduling.services.release import AGENT_QUEUE, AGENT_TASK
-from apps.scheduling.services.replay import NotRepeatableError, replay
+from apps.scheduling.services.repeats import NotRepeatableError
+from apps.scheduling.services.replay import replay
+from apps.scheduling.services.shadow_turns import ShadowWorker
 from apps.scheduling.services.start_estimates import update_start_estimates
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
@@ -72,6 +75,18 @@ def fair_shares() -> int:
 def checkpoint() -> bool:
     """Store the cluster if a checkpoint is due; returns whether one was stored."""
     return write_checkpoint(_cluster(os.getpid()))
+
+
+@lru_cache(maxsize=1)
+def _shadows(process: int) -> ShadowWorker:
+    return ShadowWorker()
+
+
+@shared_task(name="scheduling.shadow")
+def shadow() -> int:
+    """Let the shadows decide on new decisions; returns on how many."""
+    budget_s = settings.SHADOW_CPU * settings.CELERY_BEAT_SCHEDULE["scheduling.shadow"]["schedule"]
+    return _shadows(os.getpid()).turn(budget_s=budget_s)
 
 
 @shared_task(name=REPLAY_TASK)

@@ -31,6 +31,7 @@ MODULES: Final = {
     "preempt": ("preempt",),
     "quota": ("quota",),
     "decisions": ("decision",),
+    "shadow": ("shadow",),
     "servers": ("servers",),
     "agent": ("agent",),
     "commands": ("run", "logs"),

@@ -135,6 +135,11 @@ FAIR_SHARE_HALF_LIFE_S = float(os.environ.get("BERTH_FAIR_SHARE_HALF_LIFE_S", "0
 ADMISSION = os.environ.get("BERTH_ADMISSION", "none")
 ADMISSION_MAX_WAIT_S = float(os.environ.get("BERTH_ADMISSION_MAX_WAIT_S", "600"))
 MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))
+# Policies in the shadow (docs/policies.md): at once; share of the decisions of each; share of a
+# core that all may use.
+MAX_SHADOWS = int(os.environ.get("BERTH_SHADOWS", "2"))
+MAX_SHADOW_SHARE = float(os.environ.get("BERTH_SHADOW_SHARE", "1"))
+SHADOW_CPU = float(os.environ.get("BERTH_SHADOW_CPU", "0.1"))
 # Wall seconds after which an agent that hears nothing stops its jobs.
 AGENT_LEASE_S = float(os.environ.get("BERTH_AGENT_LEASE_S", "90"))
 # Emulated servers and applications are drawn from this world: measured or paper.

@@ -22,6 +22,7 @@ BERTH_OPERATION_DAYS = _limit("BERTH_OPERATION_DAYS", "30")
 BERTH_FRONT_DAYS = _limit("BERTH_FRONT_DAYS", "30")
 BERTH_PLAN_DAYS = _limit("BERTH_PLAN_DAYS", "90")
 BERTH_LAB_DAYS = _limit("BERTH_LAB_DAYS", "90")
+BERTH_SHADOW_DAYS = _limit("BERTH_SHADOW_DAYS", "90")
 # Cluster time: reports of running jobs, then their means of a minute and of an hour; frames.
 BERTH_SAMPLE_HOURS = _limit("BERTH_SAMPLE_HOURS", "2")
 BERTH_SAMPLE_MINUTE_DAYS = _limit("BERTH_SAMPLE_MINUTE_DAYS", "2")

@@ -25,6 +25,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 5.0,
         "options": _FRESH,
     },
+    "scheduling.shadow": {
+        "task": "scheduling.shadow",
+        "schedule": 5.0,
+        "options": {"expires": 5.0, "queue": "placement"},
+    },
     "scheduling.fair_shares": {
         "task": "scheduling.fair_shares",
         "schedule": 5.0,
@@ -97,6 +102,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
 }
 CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "scheduling.agent": {"queue": "agents"},
+    "scheduling.shadow": {"queue": "placement"},
     "placement.fronts": {"queue": "placement"},
     "testbed.lab": {"queue": "placement"},
     "testbed.sampling": {"queue": "placement"},

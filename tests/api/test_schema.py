@@ -149,6 +149,8 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
     chosen = preference_set(operator, "night")
     in_force = activate(chosen.pk, message="m", expected=None, by=operator.pk)
     comparison = lab_world.finished(by=operator)
+    shadow = factories.shadow()
+    factories.shadow_decision(shadow, decision)
     return {
         "api": api,
         "root": as_user(admin),
@@ -161,6 +163,7 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
         "decision_id": str(decision.pk),
         "scenario_id": str(comparison.scenario_id),
         "comparison_id": str(comparison.pk),
+        "shadow_id": str(shadow.pk),
         "batch_id": batch["id"],
         "number": number,
         "run_id": str(run.pk),

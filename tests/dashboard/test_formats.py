@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from apps.common.core.intervals import wilson
 from apps.dashboard.core import formats, labels
-from apps.dashboard.core.intervals import wilson
 from apps.dashboard.core.ranges import time_range
 
 

@@ -224,6 +224,12 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "api/v1/decisions/<uuid:decision_id>/flips": api(get=PROJECT_READERS),
     "api/v1/decisions/<uuid:decision_id>/replay": api(post=PROJECT_READERS),
+    "api/v1/shadows": api(
+        get=OPERATORS, post=OPERATORS, body={"POST": {"policy": "random", "share": 0.1}}
+    ),
+    "api/v1/shadows/<uuid:shadow_id>": api(get=OPERATORS),
+    "api/v1/shadows/<uuid:shadow_id>/stop": api(post=OPERATORS),
+    "api/v1/shadows/<uuid:shadow_id>/decisions": api(get=OPERATORS),
     "api/v1/queues": api(get=SIGNED_IN, secrets=(APPLICATION,)),
     "api/v1/jobs/<uuid:job_id>/wait-estimate": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/explanation": api(get=PROJECT_READERS),

@@ -257,7 +257,10 @@ def _shared_objects(
         created_by=operator,
     )  # fmt: skip
     comparison = lab_world.comparison(by=operator, name=f"{MARKER}-comparison")
+    shadow = factories.shadow()
+    factories.shadow_decision(shadow, Decision.objects.filter(job=job).latest("at"))
     return {
+        "shadows": str(shadow.pk),
         "scenarios": str(comparison.scenario_id),
         "comparisons": str(comparison.pk),
         "lab": str(comparison.pk),

@@ -25,6 +25,7 @@ KINDS: Final = {
     "revision": "revision",
     "scenario": "scenario",
     "comparison": "comparison",
+    "shadow": "shadow policy",
     "audit": "audit log",
 }
 _PAGES: Final = {

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from apps.common.core.intervals import wilson
 from apps.dashboard.core import formats
-from apps.dashboard.core.intervals import wilson
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table

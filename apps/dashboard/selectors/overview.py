@@ -8,9 +8,9 @@ from django.db import connection
 from django.db.models import Sum
 from numpy.typing import NDArray
 
+from apps.common.core.intervals import wilson
 from apps.common.infrastructure.database import fetch_rows
 from apps.dashboard.core import formats, labels
-from apps.dashboard.core.intervals import wilson
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.attainment import NAMES, Attainment, KindAttainment
 from apps.dashboard.figures.decision_latency import DecisionLatency

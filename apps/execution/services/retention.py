@@ -13,6 +13,7 @@ from apps.inventory.services import prune_changes
 from apps.operations.services.retention import Kind, cutoff
 from apps.scheduling.selectors import profiles_with_decisions
 from apps.scheduling.services.checkpoints import INTERVAL
+from apps.scheduling.services.shadows import prune_shadows
 from apps.workloads.services.retention import workload_kinds
 
 DAY_S = 86_400.0
@@ -65,6 +66,7 @@ def execution_kinds() -> list[Kind]:
                 "scheduling_startestimate", "at", cutoff(settings.BERTH_SYSTEM_DAYS)
             ),
         ),
+        Kind("shadows", lambda: prune_shadows(before=cutoff(settings.BERTH_SHADOW_DAYS))),
         Kind("changes", lambda: prune_changes(before=_earlier(_of_changes(), _of_checkpoints()))),
         Kind(
             "decision_batches",

@@ -7,6 +7,7 @@ from apps.scheduling.api import (
     policy_views,
     queue_views,
     replay_views,
+    shadow_views,
     views,
 )
 
@@ -36,6 +37,14 @@ urlpatterns = [
         "decisions/<uuid:decision_id>/replay/",
         replay_views.DecisionReplay.as_view(),
         "api-decision-replay",
+    ),
+    *route("shadows/", shadow_views.ShadowList.as_view(), "api-shadows"),
+    *route("shadows/<uuid:shadow_id>/", shadow_views.ShadowDetail.as_view(), "api-shadow"),
+    *route("shadows/<uuid:shadow_id>/stop/", shadow_views.ShadowStop.as_view(), "api-shadow-stop"),
+    *route(
+        "shadows/<uuid:shadow_id>/decisions/",
+        shadow_views.ShadowDecisions.as_view(),
+        "api-shadow-decisions",
     ),
     *route(
         "jobs/<uuid:job_id>/explanation/", views.JobExplanation.as_view(), "api-job-explanation"

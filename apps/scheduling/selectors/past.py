@@ -1,17 +1,19 @@
 """The cluster as an agent saw it, rebuilt from a checkpoint and the change log."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.inventory import selectors as inventory
+from apps.inventory.models import Change, Server
 from apps.inventory.models import ChangeKind as LoggedKind
-from apps.inventory.models import Server
 from apps.operations.models import Retention
 from apps.scheduling.core.checkpoints import unpacked
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.models import ClusterCheckpoint, DecisionBatch
 from apps.scheduling.selectors import PAGE, change_of
+
+FAR: Final = 20_000  # entries of the log: a checkpoint is closer
 
 
 class UnknownPastError(Exception):
@@ -79,3 +81,35 @@ def _advance(copy: ClusterCopy, until: int) -> int:
         changes += len(entries)
     copy.sequence = until
     return changes
+
+
+class PastFollower:
+    """The cluster at one batch after another; cheap while their change-log numbers increase."""
+
+    def __init__(self) -> None:
+        self._past: PastCluster | None = None
+        self._size = (0, 0)
+
+    def at(self, batch: DecisionBatch) -> PastCluster:
+        """Return the cluster that a batch was decided on; compiled. Changes the one before.
+
+        Raises
+        ------
+        UnknownPastError : there is no checkpoint, or a server was removed.
+        """
+        past, self._past = self._past, None  # a copy that an error left half-way is not used
+        if past is not None and self._leads_to(past.copy, batch):
+            changes = past.changes + _advance(past.copy, batch.sequence)
+            past = past._replace(changes=changes)
+        else:
+            past = cluster_of(batch, is_compiled=True)
+        self._past, self._size = past, (batch.servers, batch.platforms)
+        return past
+
+    def _leads_to(self, copy: ClusterCopy, batch: DecisionBatch) -> bool:
+        if self._size != (batch.servers, batch.platforms):
+            return False
+        if not 0 <= batch.sequence - copy.sequence <= FAR:
+            return False
+        between = Change.objects.filter(seq__gt=copy.sequence, seq__lte=batch.sequence)
+        return not between.filter(kind=LoggedKind.TOPOLOGY).exists()

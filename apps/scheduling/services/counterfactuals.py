@@ -12,7 +12,6 @@ from apps.classification import selectors as classification
 from apps.inventory.core.snapshot import Shorts
 from apps.scheduling.core import registry
 from apps.scheduling.core.allowances import KINDS, Allowances
-from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.redecide import Moment, Neighbour, moment_of
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
 from apps.scheduling.core.sizes import Infeasible, Sized
@@ -20,7 +19,7 @@ from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
 from apps.scheduling.selectors import claimed_jobs
 from apps.scheduling.services.decisions import candidates_json, predicted_json
-from apps.scheduling.services.replay import NotRepeatableError, RepeatedBatch, repeated_batch
+from apps.scheduling.services.repeats import NotRepeatableError, RepeatedBatch, repeated_batch
 from apps.workloads.core.targets import Target, read_target
 
 
@@ -72,7 +71,7 @@ def situation_of(decision: Decision) -> Situation:
         batch.requests,
         batch.outcomes,
         position,
-        facts=TopologyFacts(batch.topology),
+        facts=batch.facts,
         bindings=batch.stored.bindings,
     )
     return Situation(decision, batch, moment, batch.requests[position])

@@ -1,31 +1,20 @@
 """Repeat a decision from what is stored, and compare every field. Writes nothing."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 from django.conf import settings
 
-from apps.classification import selectors as classification
-from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core import registry
-from apps.scheduling.core.backfill import place_batch
-from apps.scheduling.core.batch_inputs import StoredBatch, UnreadableBatchError
-from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.differences import Difference, as_stored, differences
 from apps.scheduling.core.job_sampling import Sampling, with_guarantee
 from apps.scheduling.core.replay_verdict import ReplayVerdict
-from apps.scheduling.core.types import Placed, Policy, Refused, Request
-from apps.scheduling.models import Decision, DecisionBatch, Outcome
-from apps.scheduling.selectors.past import PastCluster, UnknownPastError, cluster_of
+from apps.scheduling.core.types import Placed, Refused
+from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.decisions import candidates_json, per_unit
+from apps.scheduling.services.repeats import NotRepeatableError, RepeatedBatch, repeated_batch
 from apps.workloads.core.spec import QualityGuarantee
-
-
-class NotRepeatableError(Exception):
-    """What a decision followed from is not stored any more, or never was; says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,73 +43,6 @@ class Replay:
         lists = ("differences", "changed")
         rows = {name: [entry._asdict() for entry in getattr(self, name)] for name in lists}
         return {**asdict(self), "verdict": str(self.verdict), **rows}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RepeatedBatch:
-    """A batch with the cluster that it was decided on.
-
-    Attributes
-    ----------
-    parameters : of the policy
-    """
-
-    row: DecisionBatch
-    stored: StoredBatch
-    past: PastCluster
-    policy: Policy
-    parameters: Mapping[str, float]
-    requests: list[Request]
-    outcomes: list[Placed | Refused]
-
-    @property
-    def topology(self) -> Topology:
-        """Servers and units at that time."""
-        return self.past.copy.topology
-
-
-def repeated_batch(decision: Decision) -> RepeatedBatch:
-    """Rebuild the cluster at a decision, and decide its whole batch again.
-
-    Raises
-    ------
-    NotRepeatableError : something that it followed from is not stored.
-    """
-    key = decision.batch_id
-    row = None if key is None else DecisionBatch.objects.filter(pk=key).first()
-    if row is None:
-        raise NotRepeatableError(_why_without_batch(decision))
-    try:
-        stored = StoredBatch.read(bytes(row.inputs))
-        past = cluster_of(row, is_compiled=True)
-        profiles = classification.profiles(stored.profiles)
-        requests = stored.requests(profiles, past.copy.topology)
-        policy = registry.make(row.policy, stored.body["parameters"])
-    except (
-        UnreadableBatchError,
-        UnknownPastError,
-        registry.UnknownPolicyError,
-        registry.PolicyParameterError,
-    ) as error:
-        raise NotRepeatableError(str(error)) from error
-    outcomes = place_batch(
-        policy,
-        past.copy.snapshot(),
-        requests,
-        np.random.default_rng(stored.seed),
-        facts=TopologyFacts(past.copy.topology),
-        bindings=stored.bindings,
-    )
-    parameters = stored.body["parameters"]
-    return RepeatedBatch(row, stored, past, policy, parameters, requests, outcomes)
-
-
-def _why_without_batch(decision: Decision) -> str:
-    if decision.batch_id is not None:
-        return "its request is no longer stored (BERTH_REPLAY_DAYS)"
-    if not decision.snapshot:
-        return "it was decided by sizing, before any server was examined"
-    return "its request was not stored"
 
 
 def replay(decision_id: UUID) -> Replay:

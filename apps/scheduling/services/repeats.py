@@ -1,0 +1,140 @@
+"""Repeat the batch of a stored decision on the cluster as it was. Writes nothing."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from apps.classification import selectors as classification
+from apps.classification.core.profile import Profile
+from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core import registry
+from apps.scheduling.core.backfill import place_batch
+from apps.scheduling.core.batch_inputs import StoredBatch, UnreadableBatchError
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.models import Decision, DecisionBatch
+from apps.scheduling.selectors.past import PastCluster, PastFollower, UnknownPastError
+
+MAX_PROFILES: Final = 4096  # kept between batches
+
+
+class NotRepeatableError(Exception):
+    """What a decision followed from is not stored any more, or never was; says what."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatedBatch:
+    """A batch with the cluster that it was decided on.
+
+    The cluster is valid until the `BatchRepeater` repeats the next batch.
+
+    Attributes
+    ----------
+    parameters : of the policy
+    """
+
+    row: DecisionBatch
+    stored: StoredBatch
+    past: PastCluster
+    facts: TopologyFacts
+    policy: Policy
+    parameters: Mapping[str, float]
+    requests: list[Request]
+    outcomes: list[Placed | Refused]
+
+    @property
+    def topology(self) -> Topology:
+        """Servers and units at that time."""
+        return self.past.copy.topology
+
+
+class BatchRepeater:
+    """Repeats batches; cheap in the order of their change-log numbers, as the cluster is kept."""
+
+    def __init__(self) -> None:
+        self._cluster = PastFollower()
+        self._facts: TopologyFacts | None = None
+        self._profiles: dict[UUID, Profile] = {}
+        self._policies: dict[tuple[Any, ...], Policy] = {}
+
+    def repeat(self, row: DecisionBatch) -> RepeatedBatch:
+        """Rebuild the cluster at a batch, and decide the whole batch again.
+
+        Raises
+        ------
+        NotRepeatableError : something that it followed from is not stored.
+        """
+        try:
+            stored = StoredBatch.read(bytes(row.inputs))
+            past = self._cluster.at(row)
+            requests = stored.requests(self._known(stored.profiles), past.copy.topology)
+            policy = self.policy(row.policy, stored.body["parameters"])
+        except (
+            UnreadableBatchError,
+            UnknownPastError,
+            registry.UnknownPolicyError,
+            registry.PolicyParameterError,
+        ) as error:
+            raise NotRepeatableError(str(error)) from error
+        facts = self._facts_of(past.copy.topology)
+        outcomes = place_batch(
+            policy,
+            past.copy.snapshot(),
+            requests,
+            np.random.default_rng(stored.seed),
+            facts=facts,
+            bindings=stored.bindings,
+        )
+        parameters = stored.body["parameters"]
+        return RepeatedBatch(row, stored, past, facts, policy, parameters, requests, outcomes)
+
+    def policy(self, name: str, parameters: Mapping[str, float]) -> Policy:
+        """Return a policy, which keeps what it derives from the topology.
+
+        Raises
+        ------
+        UnknownPolicyError, PolicyParameterError : as `registry.make`.
+        """
+        key = (name, *sorted(parameters.items()))
+        if key not in self._policies:
+            self._policies[key] = registry.make(name, parameters)
+        return self._policies[key]
+
+    def _known(self, ids: Collection[UUID]) -> Mapping[UUID, Profile]:
+        missing = set(ids) - self._profiles.keys()
+        if len(self._profiles) + len(missing) > MAX_PROFILES:
+            self._profiles.clear()
+            missing = set(ids)
+        if missing:
+            self._profiles |= classification.profiles(missing)
+        return self._profiles
+
+    def _facts_of(self, topology: Topology) -> TopologyFacts:
+        if self._facts is None or self._facts.topology is not topology:
+            self._facts = TopologyFacts(topology)
+        return self._facts
+
+
+def repeated_batch(decision: Decision) -> RepeatedBatch:
+    """Rebuild the cluster at a decision, and decide its whole batch again.
+
+    Raises
+    ------
+    NotRepeatableError : something that it followed from is not stored.
+    """
+    key = decision.batch_id
+    row = None if key is None else DecisionBatch.objects.filter(pk=key).first()
+    if row is None:
+        raise NotRepeatableError(_why_without_batch(decision))
+    return BatchRepeater().repeat(row)
+
+
+def _why_without_batch(decision: Decision) -> str:
+    if decision.batch_id is not None:
+        return "its request is no longer stored (BERTH_REPLAY_DAYS)"
+    if not decision.snapshot:
+        return "it was decided by sizing, before any server was examined"
+    return "its request was not stored"
