@@ -313,6 +313,8 @@ RULES: Final[dict[str, Rule]] = {
     "plans/<str:key>/": page(OPERATORS),
     "decisions/": page(secrets=(APPLICATION,)),
     "decisions/<uuid:decision_id>/": page(PROJECT_READERS),
+    "shadows/": page(OPERATORS),
+    "shadows/<uuid:shadow_id>/": page(OPERATORS),
     "sampling/": page(),
     "lab/": page(OPERATORS),
     "lab/<uuid:comparison_id>/": page(OPERATORS),

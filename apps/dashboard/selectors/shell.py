@@ -99,7 +99,13 @@ RAIL = (
     (
         RailItem("calibrate", "Calibrate", "calibrate"),
         RailItem("plans", "Plans", "plans", pages=("plan",)),
-        RailItem("decisions", "Decisions", "decisions", pages=("decision",), phone=True),
+        RailItem(
+            "decisions",
+            "Decisions",
+            "decisions",
+            pages=("decision", "shadows", "shadow"),
+            phone=True,
+        ),
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("lab", "Lab", "lab", pages=("comparison",), role=Role.OPERATOR),
         RailItem("classification", "Classification", "matrix"),

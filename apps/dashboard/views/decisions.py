@@ -67,13 +67,18 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "summary": selectors.log_summary(at_s=at_s),
             "at_s": at_s,
             "stale_cursor": is_stale,
+            "is_operator": has_role(request, Role.OPERATOR),
         },
     )
 
 
 @page
 def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
-    """Show one decision with its explanation."""
+    """Show one decision with its explanation.
+
+    Parameters of the address: ``policy`` and ``weights`` decide it again when the page opens.
+    """
+    tried = request.GET.get("policy", "")
     shown = selectors.decision_by_id(visible_to(request), decision_id)
     return render(
         request,
@@ -83,6 +88,8 @@ def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
             "job": shown.job,
             "why": explanation(shown),
             "policies": sorted(POLICIES),
+            "tried": tried if tried in POLICIES else "",
+            "weights": request.GET.get("weights", ""),
             "max_sample": settings.MAX_SAMPLE,
             "target_json": json.dumps(shown.job.target),
             **_TARGETS.get(shown.job.target_kind, {}),

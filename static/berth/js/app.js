@@ -165,6 +165,8 @@ const PAGES = {
   plans: "./pages/plans.js",
   sampling: "./pages/sampling.js",
   server: "./pages/server.js",
+  shadow: "./pages/shadows.js",
+  shadows: "./pages/shadows.js",
   submit: "./pages/submit.js",
 };
 

@@ -16,6 +16,7 @@ export function start() {
     event.preventDefault();
     show(event.submitter ?? byId("again-try"), () => redecide(changes()));
   });
+  if ("try" in byId("again-form").dataset) show(byId("again-try"), () => redecide(changes()));
 }
 
 /* Show what `work` returns below the buttons; the button is disabled meanwhile. */
