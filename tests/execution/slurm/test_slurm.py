@@ -8,13 +8,9 @@ from dataclasses import replace
 import pytest
 
 from apps.accounts.models import User
+from apps.execution.backends.real_time import ClockError, require_real_time
 from apps.execution.backends.slurm.commands import Slurm
-from apps.execution.backends.slurm.holder import (
-    AWAY_S,
-    ClockError,
-    SlurmBackend,
-    require_real_time,
-)
+from apps.execution.backends.slurm.holder import AWAY_S, SlurmBackend
 from apps.execution.core.slurm.edits import Change, Edit
 from apps.execution.core.slurm.usage import Usage
 from apps.execution.core.slurm.values import Phase, SlurmJob
@@ -415,10 +411,10 @@ def test_while_slurm_does_not_answer_nothing_changes(
 
 
 def test_a_cluster_whose_clock_is_fast_is_refused(world: World) -> None:
-    require_real_time()
+    require_real_time("jobs of Slurm")
     Cluster.objects.update(speed=60.0)
     with pytest.raises(ClockError, match="start_clock --speed 1"):
-        require_real_time()
+        require_real_time("jobs of Slurm")
 
 
 def test_a_placed_job_is_not_placed_again_after_it_has_started(world: World) -> None:

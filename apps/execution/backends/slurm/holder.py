@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from apps.common.core.errors import ConflictError, ControlPlaneError
+from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.transactions import retry_once
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
 from apps.execution.core.port import EndReport, SuspensionReport
@@ -321,22 +321,3 @@ class SlurmBackend:
 
 def _launch(case: _Case) -> int | None:
     return None if case.known is None else case.known.launch
-
-
-class ClockError(ControlPlaneError):
-    """The cluster clock does not run as the wall clock does."""
-
-
-def require_real_time() -> None:
-    """Check that cluster time passes as wall time, as it does for real jobs.
-
-    Raises
-    ------
-    ClockError : it does not.
-    """
-    speed = cluster_time().speed
-    if speed != 1.0:
-        raise ClockError(
-            f"the cluster clock runs at speed {speed:g}, and jobs of Slurm run at speed 1:"
-            " start it with manage start_clock --speed 1"
-        )

@@ -14,14 +14,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.execution.backends.real_time import ClockError, require_real_time
 from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, Environment, run
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
-from apps.execution.backends.slurm.holder import (
-    ClockError,
-    Options,
-    SlurmBackend,
-    require_real_time,
-)
+from apps.execution.backends.slurm.holder import Options, SlurmBackend
 from apps.execution.core.slurm.answers import AnswerError
 
 
@@ -67,7 +63,7 @@ class Command(BaseCommand):
             return backend
 
         try:
-            require_real_time()
+            require_real_time("jobs of Slurm")
             self.stdout.write(f"Slurm with the schema {slurm.version.schema}")
             run(create, _environment(), away_s=options["patience"])
         except (AnswerError, ClockError, DatabaseAwayError, SlurmAwayError) as error:
