@@ -284,3 +284,27 @@ class SlurmJob(models.Model):
 
     def __str__(self) -> str:
         return f"Slurm job {self.slurm_id}"
+
+
+class KubernetesPod(models.Model):
+    """One pod of Kubernetes as a job of Berth."""
+
+    uid = models.CharField(max_length=63)
+    namespace = models.CharField(max_length=63)
+    name = models.CharField(max_length=253)
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="pod")
+    is_open = models.BooleanField(default=True, help_text="Kubernetes or Berth has not ended it")
+    pinned = models.CharField(
+        max_length=253, blank=True, help_text="node that it is bound to, not by Berth"
+    )
+
+    class Meta:
+        constraints = (
+            # the pods to compare with those of Kubernetes; no two of them are one
+            models.UniqueConstraint(
+                fields=["uid"], name="open_pod_once", condition=Q(is_open=True)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"pod {self.namespace}/{self.name}"

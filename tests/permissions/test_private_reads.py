@@ -71,6 +71,7 @@ ALLOWED: Final = {
     **dict.fromkeys(
         (
             "execution.selectors.migrations",
+            "execution.selectors.kubernetes.known_pods",
             "execution.selectors.slurm.known_jobs",
             "scheduling.selectors.profiles_with_decisions",
             "scheduling.selectors.beyond_tolerance_of",

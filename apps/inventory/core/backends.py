@@ -9,6 +9,7 @@ from typing import Final
 EMULATED: Final = "emulated"
 AGENT: Final = "agent"
 SLURM: Final = "slurm"
+KUBERNETES: Final = "kubernetes"
 MACHINES: Final = "machines"  # channel that wakes agents of machines: there may be orders
 
 
@@ -49,6 +50,8 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
         }
     ),
     SLURM: frozenset({Capability.SUSPEND, Capability.USAGE}),
+    # Kubernetes binds a pod once: no move, no pause, and no second start of the same pod
+    KUBERNETES: frozenset(),
 }
 
 

@@ -1,0 +1,1 @@
+"""Pods and nodes of Kubernetes as values, and what Berth does with them."""

@@ -1,0 +1,92 @@
+"""``run_kubernetes``: places the pods that name Berth as their scheduler, and follows them."""
+
+import os
+import signal
+import socket
+import time
+from argparse import ArgumentParser
+from contextlib import ExitStack, closing
+from threading import Event
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from django.core.management.base import BaseCommand, CommandError
+from django.db import InterfaceError, OperationalError, connection
+
+from apps.common.core.errors import ControlPlaneError
+from apps.execution.backends.kubernetes.cluster import connect
+from apps.execution.backends.kubernetes.holder import KubernetesBackend, Options
+from apps.execution.backends.real_time import require_real_time
+from apps.execution.backends.runner import AWAY_S, Environment, run
+
+
+class Command(BaseCommand):
+    """Run the backend of Kubernetes until it is stopped."""
+
+    help = "Place the pods that name Berth as their scheduler, and follow them."
+    # the checks query the database, which may be down: the loop waits for it, the checks do not
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options."""
+        parser.add_argument(
+            "--kubeconfig",
+            default=os.environ.get("KUBECONFIG"),
+            help="file ($KUBECONFIG); without one, the service account of this pod",
+        )
+        parser.add_argument("--context", help="of the kubeconfig (its current one)")
+        parser.add_argument(
+            "--scheduler", default="berth", help="schedulerName of the pods to place (berth)"
+        )
+        parser.add_argument(
+            "--project",
+            default="default",
+            help="of namespaces that no project of Berth is named after (default)",
+        )
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=AWAY_S,
+            help="wall seconds of a database outage after which the process exits",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Tick until SIGTERM or SIGINT."""
+        worker = f"kubernetes-{socket.gethostname()[:25]}-{os.getpid()}"
+        kept = Options(scheduler=options["scheduler"], project=options["project"])
+        with closing(connection), ExitStack() as threads:
+            try:
+                require_real_time("pods")
+                cluster = connect(options["kubeconfig"], options["context"], instance=worker)
+                self.stdout.write(f"Kubernetes {cluster.version()}")
+
+                def create(_wall_s: float) -> KubernetesBackend:
+                    threads.close()  # of a predecessor that has lost the backend
+                    backend = KubernetesBackend(cluster, worker, np.random.default_rng(), kept)
+                    backend.hold()
+                    threads.callback(backend.stop)
+                    backend.start()
+                    return backend
+
+                run(create, _environment(), away_s=options["patience"])
+            except ControlPlaneError as error:
+                raise CommandError(str(error)) from error
+
+
+def _environment() -> Environment:
+    stop = Event()
+
+    def request_stop(_signal: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, request_stop)
+    return Environment(
+        wall_s=time.monotonic,
+        away=(OperationalError, InterfaceError),
+        reconnect=connection.close,
+        stop=stop,
+        name="backend of Kubernetes",
+        tick_s=0.05,
+    )
