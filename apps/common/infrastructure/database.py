@@ -53,6 +53,14 @@ def fetch_rows(
         return cursor.fetchall()
 
 
+def number_array(values: Iterable[float]) -> str:
+    """Return numbers as the text of an array, for a parameter with a cast.
+
+    Almost three times as fast as a list, whose items psycopg converts one by one.
+    """
+    return f"{{{','.join(map(str, values))}}}"
+
+
 def database_now() -> datetime:
     """Return the wall time of the database: leases and deadlines of all hosts are in this time.
 

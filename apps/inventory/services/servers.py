@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import Max
 
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError, NotFoundError
-from apps.common.infrastructure.database import copy_rows
+from apps.common.infrastructure.database import copy_rows, number_array
 from apps.common.infrastructure.log_numbers import Log, draw_numbers
 from apps.inventory import selectors
 from apps.inventory.core.cluster_file import ClusterSpec
@@ -205,8 +206,7 @@ def _record_server_state(server: Server, before: str) -> None:
     record_act(Act("server.state_changed", str(server.pk), server.name, {"state": before}, after))
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
+class ServerReport(NamedTuple):
     """Resource usage of one server: shares 0-1, power in watts."""
 
     server_id: int
@@ -235,17 +235,10 @@ def record_readings(
     readings: Iterable[ServerReport], *, backend: str, at: datetime, cluster_s: float
 ) -> None:
     """Store the latest usage of many servers in one statement; each is also a heartbeat."""
-    rows = sorted(readings, key=lambda reading: reading.server_id)
-    columns: list[list[Any]] = [
-        [row.server_id for row in rows],
-        [row.cpu_share for row in rows],
-        [row.memory_share for row in rows],
-        [row.network_share for row in rows],
-        [row.storage_share for row in rows],
-        [row.watts for row in rows],
-    ]
+    columns = zip(*sorted(readings, key=itemgetter(0)), strict=True)
+    arrays = [number_array(column) for column in columns] or ["{}"] * len(ServerReport._fields)
     with connection.cursor() as cursor:
-        cursor.execute(_UPSERT_READINGS, [at, cluster_s, backend, *columns])
+        cursor.execute(_UPSERT_READINGS, [at, cluster_s, backend, *arrays])
 
 
 def mark_silent_servers(*, silent_before: datetime) -> tuple[int, int]:

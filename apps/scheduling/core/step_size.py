@@ -17,14 +17,14 @@ class StepSize:
 
     Attributes
     ----------
-    current : items of the next step, at first ``largest``
+    current : items of the next step, at first ``first`` or ``largest``
     fixed_s : wall seconds of a step that does not depend on its items, as fitted last
     """
 
-    def __init__(self, *, smallest: int, largest: int) -> None:
+    def __init__(self, *, smallest: int, largest: int, first: int | None = None) -> None:
         self._smallest, self._largest = smallest, largest
         self._sums = [0.0] * 5  # of weights, n, s, n^2 and n s
-        self.current = largest
+        self.current = largest if first is None else first
         self.fixed_s = 0.0
 
     def record(self, items: int, elapsed_s: float, *, target_s: float) -> None:

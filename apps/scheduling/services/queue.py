@@ -16,8 +16,9 @@ from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads import services as workloads
 from apps.workloads.selectors import count_waiting_shapes, has_incomplete_jobs
 
-BATCH: Final = 128  # new jobs, at most
+BATCH: Final = 128  # new jobs in the first turn of an agent
 MIN_BATCH: Final = 16
+MAX_BATCH: Final = 512
 JOINED: Final = 500  # jobs that join their shapes in one turn, at most
 MIN_JOINED: Final = 25
 # A job that is submitted meanwhile waits for the end of the turn. On a slow machine the targets
@@ -60,7 +61,7 @@ class WaitingQueue:
 
     def __init__(self, agent: str, cluster: ClusterFollower, rng: np.random.Generator) -> None:
         self._agent, self._cluster, self._rng = agent, cluster, rng
-        self._batch = StepSize(smallest=MIN_BATCH, largest=BATCH)
+        self._batch = StepSize(smallest=MIN_BATCH, largest=MAX_BATCH, first=BATCH)
         self._joined = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._copied = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._retries = RateLimit(per_s=RETRIES_PER_S, burst=SHAPES)

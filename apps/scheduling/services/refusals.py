@@ -62,6 +62,8 @@ def refuse_permanently(
     refusals: Sequence[Refusal], *, agent: AgentIdentity, topology: Topology
 ) -> None:
     """Fail jobs that waiting cannot help, and store their decisions."""
+    if not refusals:
+        return
     time = cluster_time()
     now, cluster_s = time.at, time.cluster_s
     for refusal in refusals:

@@ -24,10 +24,11 @@ from apps.scheduling.core.types import Request
 
 _LOCK: Final = 7112  # advisory lock: one reservation is planned at a time
 
+# The few reservations first: a join may read all waiting jobs.
 _READ: Final = """
 SELECT r.job_id, r.start_s, r.unit_ids FROM scheduling_reservation r
-JOIN workloads_job j ON j.id = r.job_id
-WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
+WHERE (SELECT j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
+       FROM workloads_job j WHERE j.id = r.job_id)
 ORDER BY r.id
 """
 # When each busy unit is free: the pessimistic end of the prediction; later than that, or without

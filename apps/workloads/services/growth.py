@@ -57,6 +57,8 @@ def grow_jobs(given: Mapping[UUID, int], *, agent: str) -> set[UUID]:
 
     Records no event: the caller calls `record_given` last in the transaction.
     """
+    if not given:
+        return set()
     ids = sorted(given)
     rows = fetch_rows(
         """UPDATE workloads_job AS j

@@ -30,6 +30,13 @@ def test_a_long_step_shrinks_the_size_to_half_at_most_and_not_below_the_smallest
     assert sizes((80, 9.0), (40, 4.5), (20, 2.25), (10, 1.125)) == [80, 40, 20, 10, 10]
 
 
+def test_the_first_step_may_be_smaller_than_the_largest() -> None:
+    size = StepSize(smallest=10, largest=80, first=20)
+    assert size.current == 20
+    size.record(20, 0.01, target_s=1.0)
+    assert size.current == 40
+
+
 def test_the_size_after_one_step_is_what_fits_into_the_target() -> None:
     assert sizes((80, 1.25)) == [80, 64]
 
