@@ -260,6 +260,9 @@ class Job(models.Model):
     attempts = models.PositiveIntegerField(default=0, help_text="times it was launched")
     tries = models.PositiveIntegerField(default=0, help_text="decisions since it was queued")
     progress = models.FloatField(default=0.0, help_text="share of the work done, 0-1")
+    reported_s = models.FloatField(
+        null=True, help_text="cluster seconds; when its backend reported its progress last"
+    )
     performance = models.FloatField(null=True, help_text="last measured, in the target's unit")
     attainment = models.FloatField(null=True, help_text="performance over target; 1 or more = met")
     predicted = models.JSONField(default=dict, help_text="value, low, high, in the target's unit")

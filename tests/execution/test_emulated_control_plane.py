@@ -148,7 +148,7 @@ def test_progress_is_stored_and_sampled() -> None:
     plane().report_jobs(3200.0, [JobReport(launch.id, performance, 0.7)])
     job = Job.objects.get()
     # 200 s have passed, 100 s are left
-    assert job.progress == 0.5
+    assert (job.progress, job.reported_s) == (0.5, 3200.0)
     assert job.performance == pytest.approx(300.0)
     assert job.attainment == pytest.approx(2.0)
     sample = JobSample.objects.get()

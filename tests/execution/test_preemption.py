@@ -3,24 +3,28 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
 from apps.common.core.errors import ConflictError
+from apps.execution.backends.emulated.port import JobReport
 from apps.execution.core.port import EndReport
 from apps.execution.models import JobSample, Launch
+from apps.execution.selectors.preemption import PreemptibleJob, preemptible_jobs
 from apps.execution.services import preemption
 from apps.execution.services.migrations import request_migrations
 from apps.execution.services.preemption import Outcome, Preemption, preempt, preview_preemption
 from apps.execution.services.recovery import MAX_ATTEMPTS, requeue_launch
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, ServerState
 from apps.operations.models import Event
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import ClusterFollower, read_copy
 from apps.scheduling.services import commit
 from apps.scheduling.services.agent import make_agent
+from apps.workloads.core.attainment import Performance
 from apps.workloads.models import Job, WaitingShape
 from apps.workloads.services import cancel_jobs, set_held
 from tests import factories
@@ -34,7 +38,7 @@ from tests.execution.migration_world import (
     plane,
     running,
 )
-from tests.scheduling.world import ME, claimed, known, proposal
+from tests.scheduling.world import ME, claimed, known, proposal, put
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -69,6 +73,11 @@ def urgent(units: int, *, shape: dict[str, Any] | None = None, **values: Any) ->
     )
     job.refresh_from_db()
     return job
+
+
+def report_of(job: Job) -> JobReport:
+    """A report of the only launch of a job."""
+    return JobReport(launch_of(job).id, Performance(0.5, 1e-3), 0.8)
 
 
 def names(found: Preemption) -> list[str]:
@@ -114,7 +123,7 @@ def test_a_preview_names_the_victim_its_loss_and_why_and_writes_nothing() -> Non
 
 def test_work_is_lost_since_the_last_report_if_the_backend_resumes_jobs() -> None:
     victim = low([0, 1, 2, 3])
-    factories.sample(victim, NOW_S - 7.0)
+    plane().report_jobs(NOW_S - 7.0, [report_of(victim)])
     low([4, 5, 6, 7], priority=5)
     (one,) = preview_preemption(urgent(1).id).victims
     assert one.lost == 4 * 7
@@ -122,7 +131,7 @@ def test_work_is_lost_since_the_last_report_if_the_backend_resumes_jobs() -> Non
 
 def test_work_is_lost_since_the_start_if_the_backend_starts_commands_again() -> None:
     victim = low([0, 1, 2, 3])
-    factories.sample(victim, NOW_S - 7.0)
+    plane().report_jobs(NOW_S - 7.0, [report_of(victim)])
     Launch.objects.update(backend="agent")
     low([4, 5, 6, 7], priority=5)
     (one,) = preview_preemption(urgent(1).id).victims
@@ -362,3 +371,63 @@ def test_a_report_twice_queues_a_victim_once() -> None:
     plane().report_ended([report])
     assert Event.objects.filter(kind="job.queued", subject=str(victim.id)).count() == 1
     assert not JobSample.objects.exists()
+
+
+def test_a_victim_that_ends_after_the_choice_is_not_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victim = low([0, 1, 2, 3])
+    low([4, 5, 6, 7], priority=5)
+    job = urgent(2)
+    found = preview_preemption(job.id)
+    monkeypatch.setattr(preemption, "preview_preemption", lambda _: found)
+    end(victim)
+    with pytest.raises(ConflictError, match="Read the preview again"):
+        preempt(job.id, found.basis)
+    assert not Reservation.objects.exists()
+
+
+def test_units_of_a_server_that_closes_after_the_choice_are_not_reserved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victim = low([0, 1, 2, 3])
+    low([4, 5, 6, 7], priority=5)
+    job = urgent(2)
+    found = preview_preemption(job.id)
+    monkeypatch.setattr(preemption, "preview_preemption", lambda _: found)
+    put("a", ServerState.DRAINING)
+    with pytest.raises(ConflictError, match="Read the preview again"):
+        preempt(job.id, found.basis)
+    assert not launch_of(victim).cancel_requested
+
+
+def test_units_that_are_reserved_after_the_choice_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victim = low([0, 1, 2, 3])
+    low([4, 5, 6, 7], priority=5)
+    job, gang = urgent(2), factories.job("gang")
+    found = preview_preemption(job.id)
+    monkeypatch.setattr(preemption, "preview_preemption", lambda _: found)
+    Reservation.objects.create(
+        job_id=gang.id, unit_ids=found.kept, made_s=NOW_S, start_s=NOW_S, promised_s=NOW_S
+    )
+    with pytest.raises(ConflictError, match="Read the preview again"):
+        preempt(job.id, found.basis)
+    assert not launch_of(victim).cancel_requested
+
+
+def test_a_preview_is_read_again_if_a_victim_ended_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    low([0, 1, 2, 3])
+    dear = low([4, 5, 6, 7], "dear", target={"kind": "ips", "ips": 1.0})
+    job, read = urgent(4), preemptible_jobs
+    answers: list[list[PreemptibleJob]] = [[]]  # as if the first victim had ended
+
+    def late(job_ids: Sequence[UUID], priority: int) -> list[PreemptibleJob]:
+        return answers.pop() if answers else read(job_ids, priority)
+
+    monkeypatch.setattr(preemption, "preemptible_jobs", late)
+    assert names(preview_preemption(job.id)) == ["low-0"]
+    assert (answers, launch_of(dear).cancel_requested) == ([], False)

@@ -46,6 +46,7 @@ ALLOWED: Final = {
             "dashboard.selectors.classification.open_reclassification",
             "dashboard.selectors.plans.counts",
             "execution.selectors.preemption.preemptible_jobs",
+            "execution.selectors.preemption.running_cluster",
             "execution.selectors.preemption.victims_are_stopping",
             "placement.selectors.cluster.read_cluster",
             "placement.selectors.drift.running_mix",

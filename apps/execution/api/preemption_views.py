@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,13 +15,11 @@ from apps.common.core.keyed_requests import KeyedResponse
 from apps.common.infrastructure.request_id import current_request_id
 from apps.execution.services.preemption import (
     Outcome,
-    Preemption,
     Victim,
     preempt,
     preview_preemption,
 )
 from apps.operations.api.idempotency import once
-from apps.scheduling.core.preemption import Cost
 from apps.workloads.api.job_views import visible_job
 from apps.workloads.api.submission import job_url
 
@@ -36,36 +34,45 @@ class VictimServerSerializer(serializers.Serializer[Any]):
 class VictimSerializer(serializers.Serializer[Any]):
     """A running job that would be stopped and queued again."""
 
-    id = serializers.UUIDField()
-    name = serializers.CharField()
-    project = serializers.CharField()
-    application = serializers.CharField()
-    priority = serializers.IntegerField()
-    units = serializers.IntegerField()
-    servers = VictimServerSerializer(many=True)
+    id = serializers.UUIDField(source="job.id")
+    name = serializers.CharField(source="job.name")
+    project = serializers.CharField(source="job.project")
+    application = serializers.CharField(source="job.application")
+    priority = serializers.IntegerField(source="job.priority")
+    units = serializers.IntegerField(source="job.run.units")
+    servers = serializers.SerializerMethodField()
     lost_unit_seconds = serializers.IntegerField(
-        help_text="Work in cluster time: since its last report, or since its start."
+        source="lost", help_text="Work in cluster time: since its last report, or since its start."
     )
-    breaks_promise = serializers.BooleanField(help_text="Whether it misses its target for it.")
-    promise = serializers.CharField(help_text="Why it breaks its promise, or does not.")
+    breaks_promise = serializers.BooleanField(
+        source="promise.breaks", help_text="Whether it misses its target for it."
+    )
+    promise = serializers.CharField(
+        source="promise.reason", help_text="Why it breaks its promise, or does not."
+    )
     short_units = serializers.IntegerField(
-        help_text="Units that the waiting job lacks if this job is kept."
+        source="short", help_text="Units that the waiting job lacks if this job is kept."
     )
     reason = serializers.CharField(help_text="Why it was chosen.")
+
+    @extend_schema_field(VictimServerSerializer(many=True))
+    def get_servers(self, victim: Victim) -> list[dict[str, Any]]:
+        """Return the servers of a victim with its units there."""
+        return [{"server": name, "units": units} for name, units in victim.servers.items()]
 
 
 class PreemptionCostSerializer(serializers.Serializer[Any]):
     """Cost of a set of victims; compared in this order."""
 
-    broken_promises = serializers.IntegerField()
-    lost_unit_seconds = serializers.IntegerField()
+    broken_promises = serializers.IntegerField(source="broken")
+    lost_unit_seconds = serializers.IntegerField(source="lost")
     jobs = serializers.IntegerField()
 
 
 class PreemptionSerializer(serializers.Serializer[Any]):
     """The jobs of lower priority that would make room for a waiting job."""
 
-    job = serializers.UUIDField()
+    job = serializers.UUIDField(source="job.pk")
     outcome = serializers.ChoiceField(choices=[outcome.value for outcome in Outcome])
     message = serializers.CharField(help_text="Why it is not possible or needed; else empty.")
     units = serializers.IntegerField(help_text="That the job waits for; 0: not known.")
@@ -94,7 +101,7 @@ class JobPreemption(ApiView):
     def get(self, request: Request, job_id: UUID) -> Response:
         """Choose the victims that would let a waiting job start, without writing anything."""
         job = visible_job(request, job_id)
-        return answer(request, represent_preemption(preview_preemption(job.pk)))
+        return answer(request, PreemptionSerializer(preview_preemption(job.pk)).data)
 
 
 class JobPreemptionApply(ApiView):
@@ -111,47 +118,6 @@ class JobPreemptionApply(ApiView):
 
         def apply() -> KeyedResponse:
             done = preempt(job.pk, basis, request_id=current_request_id())
-            return KeyedResponse(202, job_url(job.pk), represent_preemption(done))
+            return KeyedResponse(202, job_url(job.pk), PreemptionSerializer(done).data)
 
         return once(request, request.data, apply)
-
-
-def represent_preemption(found: Preemption) -> dict[str, Any]:
-    """JSON of a preview."""
-    return {
-        "job": str(found.job.pk),
-        "outcome": found.outcome.value,
-        "message": found.message,
-        "units": found.units,
-        "candidates": found.candidates,
-        "victims": [_victim(victim) for victim in found.victims],
-        "cost": _cost(found.cost),
-        "bound": _cost(found.bound),
-        "is_best": found.cost == found.bound,
-        "basis": found.basis,
-    }
-
-
-def _victim(victim: Victim) -> dict[str, Any]:
-    return {
-        "id": str(victim.job.id),
-        "name": victim.job.name,
-        "project": victim.job.project,
-        "application": victim.job.application,
-        "priority": victim.job.priority,
-        "units": victim.job.run.units,
-        "servers": [{"server": name, "units": n} for name, n in victim.servers.items()],
-        "lost_unit_seconds": victim.lost,
-        "breaks_promise": victim.promise.breaks,
-        "promise": victim.promise.reason,
-        "short_units": victim.short,
-        "reason": victim.reason,
-    }
-
-
-def _cost(cost: Cost) -> dict[str, int]:
-    return {
-        "broken_promises": cost.broken,
-        "lost_unit_seconds": cost.lost,
-        "jobs": cost.jobs,
-    }

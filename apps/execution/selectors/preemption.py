@@ -1,30 +1,63 @@
-"""Reads for preemptions: the running jobs of lower priority, with what they hold."""
+"""Reads for preemptions: the running jobs of lower priority, with their units and resources."""
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+import numpy as np
+
+from apps.common.infrastructure.arrays import fetch_columns
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.backends import Capability, backends_with
-from apps.scheduling.core.promises import RunningJob
+from apps.inventory.core.snapshot import Ints
+from apps.scheduling.core.preemption import Candidates
+from apps.scheduling.core.promises import DEADLINE, NO_TARGET, RATE, RunningJob, RunningJobs
 
-_PREEMPTIBLE: Final = """
-SELECT j.id, j.name, p.name, a.name, j.priority, l.id, l.backend = ANY(%(resume)s), j.target,
-       j.submitted_s, j.started_s, j.progress, j.run_high_s,
-       (SELECT max(s.cluster_s) FROM execution_jobsample s WHERE s.job_id = j.id)
-FROM execution_launch l
-JOIN workloads_job j ON j.id = l.job_id
+_MAY_STOP: Final = """
+    l.state = 'running' AND NOT l.cancel_requested AND l.backend = ANY(%(requeue)s)
+    AND j.state = 'running' AND NOT j.cancel_requested AND j.priority < %(priority)s
+    AND NOT EXISTS (SELECT FROM execution_migration m
+                    WHERE m.job_id = j.id AND m.state IN ('requested', 'running'))
+"""
+# up to when the work of a job is kept if it stops
+_SAVED: Final = """
+CASE WHEN l.backend = ANY(%(resume)s) THEN greatest(j.started_s, j.reported_s)
+     ELSE j.started_s END
+"""
+_CANDIDATES: Final = f"""
+SELECT j.id AS job, j.priority,
+       CASE j.target_kind WHEN 'best_effort' THEN {NO_TARGET}
+            WHEN 'completion_time' THEN {DEADLINE} ELSE {RATE} END AS kind,
+       CASE j.target_kind WHEN 'completion_time' THEN (j.target->>'seconds')::float8
+            ELSE 0 END AS seconds,
+       j.submitted_s, j.started_s, {_SAVED} AS saved_s, j.progress,
+       coalesce(j.run_high_s, 'NaN') AS run_high_s,
+       a.server_id AS server, cardinality(a.unit_ids) AS units,
+       CASE WHEN a.server_id = ANY(%(reserved_on)s)
+            THEN (SELECT count(*) FROM unnest(a.unit_ids) AS u WHERE u = ANY(%(reserved)s))
+            ELSE 0 END AS reserved,
+       a.memory_bytes AS memory, a.network_bps AS network, a.storage_bytes AS storage
+FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
+JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
+WHERE {_MAY_STOP}
+"""  # noqa: S608 - constants
+_COLUMNS: Final = {
+    "job": "uuid", "priority": "int8", "kind": "int8", "seconds": "float8",
+    "submitted_s": "float8", "started_s": "float8", "saved_s": "float8", "progress": "float8",
+    "run_high_s": "float8", "server": "int8", "units": "int8", "reserved": "int8",
+    "memory": "int8", "network": "int8", "storage": "int8",
+}  # fmt: skip
+_JOBS: Final = f"""
+SELECT j.id, j.name, p.name, a.name, j.project_id, j.priority, l.id, j.target, j.submitted_s,
+       j.started_s, {_SAVED}, j.progress, j.run_high_s
+FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
-WHERE l.state = 'running' AND NOT l.cancel_requested AND l.backend = ANY(%(requeue)s)
-  AND j.state = 'running' AND NOT j.cancel_requested AND j.priority < %(priority)s
-  AND NOT EXISTS (SELECT FROM execution_migration m
-                  WHERE m.job_id = j.id AND m.state IN ('requested', 'running'))
-ORDER BY j.id
-"""
+WHERE j.id = ANY(%(jobs)s) AND {_MAY_STOP} ORDER BY j.id
+"""  # noqa: S608 - constants
 _HELD: Final = """
 SELECT job_id, server_id, unit_ids, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation WHERE job_id = ANY(%s) AND released_seq IS NULL ORDER BY id
@@ -55,46 +88,126 @@ class PreemptibleJob:
     name: str
     project: str
     application: str
+    project_id: UUID
     priority: int
     launch: int
     run: RunningJob
     held: tuple[HeldPart, ...]
 
 
-def preemptible_jobs(priority: int) -> list[PreemptibleJob]:
-    """Return the running jobs below a priority that their backend can stop and start again.
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningCluster:
+    """The running jobs below a priority that their backend can stop and start again.
+
+    Jobs that start, migrate or are being stopped are left out.
+
+    Attributes
+    ----------
+    jobs : (C,) of them, ascending by id
+    job : (C,) ids, 16 bytes each
+    priority : (C,)
+    part_job : (n,) index of the job of each part
+    part_server, part_units : (n,) ids of servers, and units that no other job has reserved
+    part_freed : (n, 3) memory bytes, network bits/s and storage bytes
+    """
+
+    jobs: RunningJobs
+    job: "np.ndarray[tuple[int], np.dtype[np.void]]"
+    priority: Ints
+    part_job: Ints
+    part_server: Ints
+    part_units: Ints
+    part_freed: Ints
+
+    def candidates(self, now_s: float, away_s: float | None) -> Candidates:
+        """Return the jobs with the cost of stopping them now.
+
+        Parameters
+        ----------
+        away_s : pessimistic run time of the job that takes their units; None = unknown
+        """
+        return Candidates(
+            job=self.job,
+            priority=self.priority,
+            lost=self.jobs.lost(now_s),
+            breaks=self.jobs.breaks(now_s, away_s),
+            part_job=self.part_job,
+            part_server=self.part_server,
+            part_units=self.part_units,
+            part_freed=self.part_freed,
+        )
+
+
+def running_cluster(
+    priority: int, *, reserved: Collection[int] = (), reserved_on: Collection[int] = ()
+) -> RunningCluster:
+    """Read the running jobs below a priority as arrays. O(n log n) for n allocations.
+
+    Parameters
+    ----------
+    reserved, reserved_on : units that are reserved for other jobs, and their servers
+    """
+    values = {
+        **_capabilities(priority), "reserved": list(reserved), "reserved_on": list(reserved_on),
+    }  # fmt: skip
+    rows = fetch_columns(_CANDIDATES, _COLUMNS, values)
+    halves = rows["job"].view([("high", ">u8"), ("low", ">u8")])
+    order = np.lexsort((halves["low"], halves["high"]))
+    rows = {name: column[order] for name, column in rows.items()}
+    halves = halves[order]
+    is_first = np.ones(order.size, dtype=np.bool_)
+    is_first[1:] = halves[1:] != halves[:-1]
+    first, part_job = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    units = np.bincount(part_job, rows["units"], minlength=first.size).astype(np.int64)
+    of_job = {name: column[first] for name, column in rows.items()}
+    return RunningCluster(
+        jobs=RunningJobs(units=units, **{
+            name: of_job[name]
+            for name in ("kind", "seconds", "submitted_s", "started_s", "saved_s", "progress",
+                         "run_high_s")
+        }),
+        job=of_job["job"],
+        priority=of_job["priority"],
+        part_job=part_job,
+        part_server=rows["server"],
+        part_units=rows["units"] - rows["reserved"],
+        part_freed=np.stack([rows[name] for name in ("memory", "network", "storage")], axis=1),
+    )  # fmt: skip
+
+
+def preemptible_jobs(job_ids: Collection[UUID], priority: int) -> list[PreemptibleJob]:
+    """Return those of some jobs that run below a priority, and that their backend can requeue.
 
     Jobs that start, migrate or are being stopped are left out.
     """
-    rows = fetch_rows(
-        _PREEMPTIBLE,
-        {
-            "priority": priority,
-            "requeue": sorted(backends_with(Capability.REQUEUE)),
-            "resume": sorted(backends_with(Capability.RESUME)),
-        },
-    )
+    rows = fetch_rows(_JOBS, {**_capabilities(priority), "jobs": list(job_ids)})
     held: dict[UUID, list[HeldPart]] = defaultdict(list)
     for job, *part in fetch_rows(_HELD, [[row[0] for row in rows]]):
         held[job].append(HeldPart(*part))
-    jobs = []
-    for job, name, project, application, job_priority, launch, resumes, *run in rows:
-        target, submitted_s, started_s, progress, run_high_s, reported_s = run
-        parts = tuple(held[job])
-        saved_s = max(started_s, reported_s or started_s) if resumes else started_s
-        running = RunningJob(
-            target=json.loads(target),
-            units=sum(len(part.units) for part in parts),
-            submitted_s=submitted_s,
-            started_s=started_s,
-            saved_s=saved_s,
-            progress=progress,
-            run_high_s=run_high_s,
-        )
-        jobs.append(
-            PreemptibleJob(job, name, project, application, job_priority, launch, running, parts)
-        )
-    return jobs
+    return [_preemptible(row, tuple(held[row[0]])) for row in rows]
+
+
+def _preemptible(row: tuple[Any, ...], held: tuple[HeldPart, ...]) -> PreemptibleJob:
+    job, name, project, application, project_id, priority, launch, target, *times = row
+    submitted_s, started_s, saved_s, progress, run_high_s = times
+    run = RunningJob(
+        target=json.loads(target),
+        units=sum(len(part.units) for part in held),
+        submitted_s=submitted_s,
+        started_s=started_s,
+        saved_s=saved_s,
+        progress=progress,
+        run_high_s=run_high_s,
+    )
+    return PreemptibleJob(job, name, project, application, project_id, priority, launch, run, held)
+
+
+def _capabilities(priority: int) -> dict[str, Any]:
+    return {
+        "priority": priority,
+        "requeue": sorted(backends_with(Capability.REQUEUE)),
+        "resume": sorted(backends_with(Capability.RESUME)),
+    }
 
 
 def victims_are_stopping(job_id: UUID) -> bool:

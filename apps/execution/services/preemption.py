@@ -21,6 +21,7 @@ from apps.common.infrastructure.notifications import wake
 from apps.execution.selectors.preemption import (
     PreemptibleJob,
     preemptible_jobs,
+    running_cluster,
     victims_are_stopping,
 )
 from apps.execution.services.locks import lock_launches
@@ -28,19 +29,31 @@ from apps.inventory.core.backends import MACHINES
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
-from apps.scheduling.core.preemption import Candidate, Cost, Part, Vector, Victims, victims
+from apps.scheduling.core.preemption import Cost, Victims
 from apps.scheduling.core.promises import Promise, promise
+from apps.scheduling.core.victim_choice import choose_victims
 from apps.scheduling.services.preemption import RoomForJob, room_for, why_no_preemption
-from apps.scheduling.services.reservations import keep_units, lock_reservations
+from apps.scheduling.services.reservations import (
+    keep_units,
+    lock_reservations,
+    reservations,
+)
 from apps.workloads import services as workloads
 from apps.workloads.models import Job
 
 STOP_S: Final = 6.0  # wall seconds in which a backend stops a job: SIGKILL follows after 5
 MESSAGE: Final = "preempted by a job of higher priority"
+CHANGED: Final = "The victims or the free units have changed. Read the preview again."
+
+
+_CLOSED: Final = """
+SELECT 1 FROM inventory_resourceunit u JOIN inventory_server s ON s.id = u.server_id
+WHERE u.id = ANY(%s) AND s.state <> 'active' LIMIT 1
+"""
 
 
 class Outcome(StrEnum):
-    """What a preview found."""
+    """Outcome of a preview."""
 
     POSSIBLE = "possible"
     NOT_NEEDED = "not_needed"
@@ -53,8 +66,8 @@ class Victim:
 
     Attributes
     ----------
-    lost : unit-seconds of work
-    promise : whether it breaks its promise, and why
+    lost : work, unit-seconds
+    promise : whether its promise is broken, and why
     servers : units by name of the server
     short : units that the waiting job lacks if this job is kept
     """
@@ -82,8 +95,9 @@ class Preemption:
     message : why it is not possible, or not needed
     units : that the job waits for; 0 = not known
     victims : those that lose least first
-    cost, bound : of the victims, and the least that any victims could cost
-    candidates : running jobs among which they were chosen
+    cost : of the victims
+    bound : lower bound on the cost of any victims
+    candidates : number of running jobs that may be stopped
     kept : ids of the units to reserve
     """
 
@@ -98,8 +112,13 @@ class Preemption:
     kept: tuple[int, ...] = ()
 
     @property
+    def is_best(self) -> bool:
+        """Whether no other set of victims costs less."""
+        return self.cost == self.bound
+
+    @property
     def basis(self) -> str:
-        """Digest of what an applied preview must still find: victims, promises and units."""
+        """Digest of the victims, promises and units; an application must find the same."""
         facts = [
             [str(self.job.pk), self.job.priority, self.units],
             sorted([victim.job.launch, victim.promise.breaks] for victim in self.victims),
@@ -115,81 +134,73 @@ def preview_preemption(job_id: UUID) -> Preemption:
     ------
     NotFoundError : the job does not exist.
     """
-    job = Job.objects.select_related("shape").filter(pk=job_id).first()
-    if job is None:
-        raise NotFoundError(f"there is no job {job_id}")
-    why_not = why_no_preemption(job)
-    if not why_not and victims_are_stopping(job_id):
-        why_not = "Running jobs are being stopped for this job already."
+    job = _waiting_job(job_id)
+    why_not = _why_not(job)
     if why_not or job.shape is None:
         return Preemption(job, Outcome.IMPOSSIBLE, why_not)
     room, now_s = room_for(job, job.shape), cluster_now()
-    running = preemptible_jobs(job.priority)
-    promises = {each.id: promise(each.run, now_s, room.run_s) for each in running}
-    candidates = [
-        _candidate(each, room, each.run.lost(now_s), promises[each.id]) for each in running
-    ]
-    chosen = victims(room.waiting, room.rooms, candidates)
+    running = running_cluster(
+        job.priority, reserved=room.reserved, reserved_on=room.reserved_on
+    ).candidates(now_s, room.run_s)
+    chosen = choose_victims(room.waiting, room.rooms, running)
+    units, candidates = room.waiting.units, running.job.size
     if chosen is None:
         message = (
             "Even without all running jobs of lower priority that can be started again,"
             " too few units would be free where the job may run."
         )
-        return Preemption(
-            job, Outcome.IMPOSSIBLE, message, room.waiting.units, candidates=len(running)
-        )
-    return _preview(job, room, chosen, running, promises, now_s)
-
-
-def _candidate(job: PreemptibleJob, room: RoomForJob, lost: int, of: Promise) -> Candidate:
-    """Describe a running job; units that other jobs have reserved make no room."""
-    parts = tuple(
-        Part(
-            held.server,
-            sum(unit not in room.reserved for unit in held.units),
-            Vector(held.memory_bytes, held.network_bps, held.storage_bytes),
-        )
-        for held in job.held
-    )
-    return Candidate(job.id, job.priority, lost, of.breaks, parts)
-
-
-def _preview(
-    job: Job,
-    room: RoomForJob,
-    chosen: Victims,
-    running: Sequence[PreemptibleJob],
-    promises: Mapping[UUID, Promise],
-    now_s: float,
-) -> Preemption:
-    by_id = {each.id: each for each in running}
-    found = tuple(
-        Victim(
-            job=by_id[key],
-            lost=by_id[key].run.lost(now_s),
-            promise=promises[key],
-            servers=_servers(by_id[key], room),
-            short=chosen.short[key],
-        )
-        for key in chosen.jobs
-    )
+        return Preemption(job, Outcome.IMPOSSIBLE, message, units, candidates=candidates)
+    found = _victims(job, room, chosen, now_s)
+    if len(found) < len(chosen.jobs):
+        return preview_preemption(job_id)  # a victim has ended since it was read
     return Preemption(
         job=job,
         outcome=Outcome.POSSIBLE if found else Outcome.NOT_NEEDED,
         message="" if found else "Enough units are free. The next evaluation may place the job.",
-        units=room.waiting.units,
+        units=units,
         victims=found,
         cost=chosen.cost,
         bound=chosen.bound,
-        candidates=len(running),
+        candidates=candidates,
         kept=_kept(chosen, room, [victim.job for victim in found]),
+    )
+
+
+def _waiting_job(job_id: UUID) -> Job:
+    job = Job.objects.select_related("shape").filter(pk=job_id).first()
+    if job is None:
+        raise NotFoundError(f"there is no job {job_id}")
+    return job
+
+
+def _why_not(job: Job) -> str:
+    """Return why a job cannot preempt others now; empty if it can."""
+    why_not = why_no_preemption(job)
+    if not why_not and victims_are_stopping(job.pk):
+        return "Running jobs are being stopped for this job already."
+    return why_not
+
+
+def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple[Victim, ...]:
+    """Describe the chosen victims; without those that have ended since they were read."""
+    rows = {each.id: each for each in preemptible_jobs(chosen.jobs, job.priority)}
+    return tuple(
+        Victim(
+            job=rows[key],
+            lost=rows[key].run.lost(now_s),
+            promise=promise(rows[key].run, now_s, room.run_s),
+            servers=_servers(rows[key], room),
+            short=chosen.short[key],
+        )
+        for key in chosen.jobs
+        if key in rows
     )
 
 
 def _servers(job: PreemptibleJob, room: RoomForJob) -> dict[str, int]:
     servers: dict[str, int] = {}
     for held in job.held:
-        name = room.names[held.server]
+        name = room.name_of(held.server)
         servers[name] = servers.get(name, 0) + len(held.units)
     return servers
 
@@ -206,12 +217,15 @@ def _kept(chosen: Victims, room: RoomForJob, stopped: Sequence[PreemptibleJob]) 
             for unit in held.units
             if unit not in room.reserved
         ]
-        kept += [*room.free.get(server, ()), *sorted(freed)][:count]
+        kept += [*room.free_on(server), *sorted(freed)][:count]
     return tuple(kept)
 
 
 def preempt(job_id: UUID, basis: str, *, request_id: str = "") -> Preemption:
     """Stop the victims of a preview, and reserve their units for the waiting job.
+
+    Chooses the victims again before it locks anything, and then checks under the locks that they
+    can still be stopped.
 
     Parameters
     ----------
@@ -219,23 +233,57 @@ def preempt(job_id: UUID, basis: str, *, request_id: str = "") -> Preemption:
 
     Raises
     ------
-    ConflictError : a preview now finds other victims, or none.
+    ConflictError : the choice now finds other victims, or none.
     """
+    found = preview_preemption(job_id)
+    if found.outcome is not Outcome.POSSIBLE:
+        raise ConflictError(found.message)
+    if found.basis != basis:
+        raise ConflictError(CHANGED)
     with transaction.atomic():
-        lock_reservations()
-        seen = preview_preemption(job_id)
-        ids = [victim.job.id for victim in seen.victims]
-        lock_launches([victim.job.launch for victim in seen.victims])
-        workloads.lock_jobs([job_id, *ids])
-        now = preview_preemption(job_id)
-        if now.outcome is not Outcome.POSSIBLE:
-            raise ConflictError(now.message)
-        if {seen.basis, now.basis} != {basis}:
-            msg = "The victims or the free units have changed. Read the preview again."
-            raise ConflictError(msg)
-        _require_free(now)
-        _stop(now, request_id)
-    return now
+        apply_preemption(found, request_id=request_id)
+    return found
+
+
+def apply_preemption(found: Preemption, *, request_id: str = "") -> None:
+    """Stop the victims of a preview, unless something has changed since it was made.
+
+    Runs in the caller's transaction, which has locked no row.
+
+    Raises
+    ------
+    ConflictError : the job no longer waits, or a victim or a free unit has changed.
+    """
+    lock_reservations()
+    ids = [victim.job.id for victim in found.victims]
+    lock_launches([victim.job.launch for victim in found.victims])
+    workloads.lock_jobs([found.job.pk, *ids])
+    _require_same(found)
+    _require_free(found)
+    _stop(found, request_id)
+
+
+def _require_same(found: Preemption) -> None:
+    """Check that the locked job still waits, and that its locked victims still run.
+
+    Raises
+    ------
+    ConflictError : it does not, or a victim has changed.
+    """
+    job = _waiting_job(found.job.pk)
+    why_not = _why_not(job)
+    if why_not:
+        raise ConflictError(why_not)
+    if (job.priority, job.shape_id) != (found.job.priority, found.job.shape_id):
+        raise ConflictError(CHANGED)
+    now = preemptible_jobs([victim.job.id for victim in found.victims], job.priority)
+    seen = {victim.job.launch: victim.job.held for victim in found.victims}
+    if {each.launch: each.held for each in now} != seen:
+        raise ConflictError(CHANGED)
+    others = (each for each in reservations() if each.job != job.pk)
+    is_taken = any(not each.units.isdisjoint(found.kept) for each in others)
+    if is_taken or fetch_rows(_CLOSED, [list(found.kept)]):
+        raise ConflictError(CHANGED)
 
 
 def _require_free(found: Preemption) -> None:
@@ -267,18 +315,13 @@ def _stop(found: Preemption, request_id: str) -> None:
     victim_ids = [str(victim.job.id) for victim in found.victims]
     after = {"victims": victim_ids, "units": len(found.kept), **found.cost._asdict()}
     record_act(Act("job.preempting", str(found.job.pk), found.job.name, after=after))
-    projects = dict(
-        fetch_rows(
-            "SELECT id, project_id FROM workloads_job WHERE id = ANY(%s::uuid[])", [victim_ids]
-        )
-    )
     record_events(
         [
             NewEvent(
                 topic="jobs",
                 kind="job.preempted",
                 subject=str(victim.job.id),
-                project_id=projects[victim.job.id],
+                project_id=victim.job.project_id,
                 request_id=request_id,
                 data={
                     "name": victim.job.name,

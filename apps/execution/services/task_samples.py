@@ -62,7 +62,9 @@ def record_samples(agent: ServerAgent, epoch: int, samples: Sequence[TaskSample]
             row.performance = performance_in_unit(target, found, elapsed_s=elapsed_s)
             row.attainment = attainment(target, found, elapsed_s=elapsed_s)
             reports.append(
-                workloads.ProgressReport(job, sample.progress, row.performance, row.attainment)
+                workloads.ProgressReport(
+                    job, now.cluster_s, sample.progress, row.performance, row.attainment
+                )
             )
         workloads.report_progress(reports)
         JobSample.objects.bulk_create(rows)

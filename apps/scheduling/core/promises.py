@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.reservations import MARGIN
 from apps.workloads.core.targets import TargetKind
 
@@ -82,3 +85,45 @@ def _deadline(job: RunningJob, now_s: float, away_s: float | None) -> Promise:
     if spare_s < 0.0:
         return Promise(breaks=True, reason=f"it may miss its deadline by {-spare_s:.0f} s")
     return Promise(breaks=False, reason=f"it meets its deadline with {spare_s:.0f} s to spare")
+
+
+NO_TARGET: Final = 0
+DEADLINE: Final = 1
+RATE: Final = 2  # queries or instructions per second
+
+
+class RunningJobs(NamedTuple):
+    """Running jobs as arrays of (C,); see `RunningJob`. NaN in ``run_high_s`` = unknown.
+
+    Attributes
+    ----------
+    kind : `NO_TARGET`, `DEADLINE` or `RATE`
+    seconds : from submission to the deadline; any number for other kinds
+    """
+
+    kind: Ints
+    seconds: Floats
+    units: Ints
+    submitted_s: Floats
+    started_s: Floats
+    saved_s: Floats
+    progress: Floats
+    run_high_s: Floats
+
+    def lost(self, now_s: float) -> Ints:
+        """(C,) as `RunningJob.lost`."""
+        return np.rint(self.units * np.maximum(0.0, now_s - self.saved_s)).astype(np.int64)
+
+    def breaks(self, now_s: float, away_s: float | None) -> Bools:
+        """(C,) as `promise`."""
+        left_s = self.submitted_s + self.seconds - now_s
+        ran_s = np.maximum(0.0, now_s - self.started_s)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            by_progress = MARGIN * ran_s * (1.0 - self.progress) / self.progress
+        by_progress = np.where(self.progress >= MIN_PROGRESS, by_progress, np.nan)
+        rest_s = np.fmax(by_progress, np.maximum(0.0, self.run_high_s - ran_s))
+        rest_s += np.maximum(0.0, now_s - self.saved_s)
+        is_met = left_s - (np.nan if away_s is None else away_s) - rest_s >= 0.0
+        is_missed = (left_s > 0.0) & ~is_met  # also if NaN
+        broken: Bools = (self.kind == RATE) | ((self.kind == DEADLINE) & is_missed)
+        return broken

@@ -1,17 +1,15 @@
 """The room that a waiting job has on each server, for the choice of victims."""
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Ints, Snapshot
+from apps.inventory.core.snapshot import Bools, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.capacity import unit_vectors
-from apps.scheduling.core.preemption import Room, Vector, Waiting
+from apps.scheduling.core.preemption import Rooms, Waiting
 from apps.scheduling.core.reservations import SHORT_OF_UNITS, held_mask, usable_servers
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
@@ -22,7 +20,7 @@ from apps.workloads.models import Job, WaitingShape
 _REASONS: Final = frozenset(reason.value for reason in SHORT_OF_UNITS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RoomForJob:
     """The servers that a waiting job may use.
 
@@ -30,22 +28,41 @@ class RoomForJob:
     ----------
     waiting : its units and priority
     run_s : its pessimistic run time, cluster seconds; None = unknown
-    rooms : by id of the server
-    free : ids of the free units of each server that no other job has reserved
+    rooms : the servers
     reserved : ids of the units that are reserved for other jobs
-    names : of the servers
     """
 
     waiting: Waiting
     run_s: float | None
-    rooms: Mapping[int, Room]
-    free: Mapping[int, list[int]]
+    rooms: Rooms
     reserved: frozenset[int]
-    names: Mapping[int, str]
+    _topology: Topology
+    _free: Bools
+
+    @property
+    def reserved_on(self) -> list[int]:
+        """Ids of the servers with units that are reserved for other jobs."""
+        units = np.isin(self._topology.unit_id, list(self.reserved))
+        servers = np.unique(self._topology.unit_server[units])
+        return self._topology.server_id[servers].tolist()
+
+    def free_on(self, server: int) -> list[int]:
+        """Return the free units of a server, ascending, that no other job has reserved."""
+        index = self._index(server)
+        first = int(self._topology.server_first_unit[index])
+        units = slice(first, first + int(self._topology.server_units[index]))
+        return self._topology.unit_id[units][self._free[units]].tolist()
+
+    def name_of(self, server: int) -> str:
+        """Return the name of a server."""
+        return self._topology.server_name[self._index(server)]
+
+    def _index(self, server: int) -> int:
+        return int(np.searchsorted(self._topology.server_id, server))
 
 
 def why_no_preemption(job: Job) -> str:
-    """Return why stopping other jobs does not let a job start; empty if it does."""
+    """Return why a job cannot preempt others; empty if it can."""
     if job.state != JobState.QUEUED or job.cancel_requested:
         return f"The job is {job.state}. Only queued jobs can preempt others."
     if job.held:
@@ -64,17 +81,13 @@ def room_for(job: Job, shape: WaitingShape) -> RoomForJob:
     others = [each for each in reservations() if each.job != job.pk]
     free = snapshot.unit_free & ~held_mask(topology, others)
     usable = np.flatnonzero(usable_servers(request, snapshot, TopologyFacts(topology)))
-    units: dict[int, list[int]] = defaultdict(list)
-    for unit in np.flatnonzero(free):
-        server = int(topology.server_id[topology.unit_server[unit]])
-        units[server].append(int(topology.unit_id[unit]))
     return RoomForJob(
         waiting=Waiting(request.units, job.priority, is_spread=request.spread is not None),
         run_s=shape.run_high_s,
-        rooms=_rooms(request, snapshot, usable, units),
-        free=units,
+        rooms=_rooms(request, snapshot, usable, free),
         reserved=frozenset[int]().union(*(each.units for each in others)),
-        names=dict(zip(topology.server_id.tolist(), topology.server_name, strict=True)),
+        _topology=topology,
+        _free=free,
     )
 
 
@@ -99,21 +112,20 @@ def _request(job: Job, shape: WaitingShape) -> Request:
     )
 
 
-def _rooms(
-    request: Request, snapshot: Snapshot, usable: Ints, free: Mapping[int, list[int]]
-) -> dict[int, Room]:
+def _rooms(request: Request, snapshot: Snapshot, usable: Ints, free: Bools) -> Rooms:
     topology = snapshot.topology
-    vectors = np.floor(unit_vectors(topology, usable.astype(np.int32), request)).astype(np.int64)
-    left = np.maximum(snapshot.server_free[usable], 0.0).astype(np.int64)
-    rooms = {}
-    for server, vector, rest in zip(usable.tolist(), vectors.tolist(), left.tolist(), strict=True):
-        places = {Within.SERVER: server, Within.RACK: int(topology.server_rack[server])}
-        key = int(topology.server_id[server])
-        rooms[key] = Room(
-            free_units=len(free.get(key, ())),
-            free=Vector(*rest),
-            per_unit=Vector(*vector),
-            group=0 if request.locality is None else places[request.locality],
-            place=places[request.spread or Within.SERVER],
-        )
-    return rooms
+    vectors = unit_vectors(topology, usable.astype(np.int32), request)
+    free_units = np.bincount(topology.unit_server, free, minlength=topology.server_id.size)
+    places = {
+        Within.SERVER: usable,
+        Within.RACK: topology.server_rack[usable].astype(np.int64),
+    }
+    everywhere = np.zeros(usable.size, dtype=np.int64)
+    return Rooms(
+        server=topology.server_id[usable],
+        free_units=free_units[usable].astype(np.int64),
+        free=np.maximum(snapshot.server_free[usable], 0.0).astype(np.int64),
+        per_unit=np.floor(vectors).astype(np.int64),
+        group=everywhere if request.locality is None else places[request.locality],
+        place=places[request.spread or Within.SERVER],
+    )

@@ -122,9 +122,10 @@ def record_placed(jobs: Iterable[tuple[UUID, str, UUID, UUID]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """Progress of a running job; performance in its target's unit."""
+    """Progress of a running job at ``at_s``, cluster seconds; performance in its target's unit."""
 
     job_id: UUID
+    at_s: float
     progress: float
     performance: float
     attainment: float | None
@@ -142,17 +143,18 @@ def report_progress(reports: Sequence[ProgressReport]) -> None:
     lock_jobs([row.job_id for row in rows])
     with connection.cursor() as cursor:
         cursor.execute(
-            """UPDATE workloads_job AS j SET progress = d.progress, performance = d.performance,
-                      attainment = d.attainment,
+            """UPDATE workloads_job AS j SET progress = d.progress, reported_s = d.at_s,
+                      performance = d.performance, attainment = d.attainment,
                       reason_code = CASE WHEN d.attainment >= 1 THEN %s
                                          WHEN d.attainment < 1 THEN %s
                                          ELSE j.reason_code END
-               FROM unnest(%s::uuid[], %s::float8[], %s::float8[], %s::float8[])
-                    AS d(id, progress, performance, attainment)
+               FROM unnest(%s::uuid[], %s::float8[], %s::float8[], %s::float8[], %s::float8[])
+                    AS d(id, at_s, progress, performance, attainment)
                WHERE j.id = d.id AND j.state = 'running'""",
             [
                 Reason.MEETS_TARGET.value, Reason.BELOW_TARGET.value,
-                [row.job_id for row in rows], [min(1.0, max(0.0, row.progress)) for row in rows],
+                [row.job_id for row in rows], [row.at_s for row in rows],
+                [min(1.0, max(0.0, row.progress)) for row in rows],
                 [row.performance for row in rows], [row.attainment for row in rows],
             ],
         )  # fmt: skip

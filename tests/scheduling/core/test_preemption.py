@@ -1,23 +1,28 @@
 """Victims of a preemption: the cheapest sets, against brute force."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apps.scheduling.core import victim_choice, victim_search
 from apps.scheduling.core.preemption import (
-    MAX_EXACT,
     Candidate,
+    Candidates,
     Cost,
     Part,
     Room,
+    Rooms,
     Vector,
+    Victims,
     Waiting,
-    victims,
 )
+from apps.scheduling.core.victim_choice import choose_victims
+from apps.scheduling.core.victim_search import MAX_EXACT
 
 
 def job(number: int, *parts: Part, lost: int = 10, breaks: bool = False, priority: int = 0):  # type: ignore[no-untyped-def]
@@ -26,6 +31,47 @@ def job(number: int, *parts: Part, lost: int = 10, breaks: bool = False, priorit
 
 def ids(*numbers: int) -> tuple[UUID, ...]:
     return tuple(UUID(int=number) for number in numbers)
+
+
+def victims(
+    waiting: Waiting, rooms: Mapping[int, Room], running: Sequence[Candidate]
+) -> Victims | None:
+    """Choose among objects, as arrays."""
+    return choose_victims(waiting, room_arrays(rooms), candidate_arrays(running))
+
+
+def room_arrays(rooms: Mapping[int, Room]) -> Rooms:
+    each = [rooms[server] for server in sorted(rooms)]
+    numbers = np.array(
+        [(server, room.free_units, room.group, room.place) for server, room in rooms.items()]
+    )
+    numbers = numbers[np.argsort(numbers[:, 0])]
+    return Rooms(
+        server=numbers[:, 0],
+        free_units=numbers[:, 1],
+        free=np.array([room.free for room in each]),
+        per_unit=np.array([room.per_unit for room in each]),
+        group=numbers[:, 2],
+        place=numbers[:, 3],
+    )
+
+
+def candidate_arrays(running: Sequence[Candidate]) -> Candidates:
+    """Ascending by job, as they are read."""
+    ordered = sorted(running, key=lambda one: one.job)
+    parts = [(number, part) for number, one in enumerate(ordered) for part in one.parts]
+    rows = np.array([(n, part.server, part.units, *part.freed) for n, part in parts], np.int64)
+    rows = rows.reshape(-1, 6)
+    return Candidates(
+        job=np.array([one.job.bytes for one in ordered], dtype="V16"),
+        priority=np.array([one.priority for one in ordered], dtype=np.int64),
+        lost=np.array([one.lost for one in ordered], dtype=np.int64),
+        breaks=np.array([one.breaks for one in ordered], dtype=np.bool_),
+        part_job=rows[:, 0],
+        part_server=rows[:, 1],
+        part_units=rows[:, 2],
+        part_freed=rows[:, 3:],
+    )
 
 
 ONE = {1: Room(0)}
@@ -218,8 +264,11 @@ def test_the_bound_holds_if_the_search_is_cut_short(
 ) -> None:
     exact = victims(*problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("apps.scheduling.core.preemption.MAX_NODES", 1)
-        patch.setattr("apps.scheduling.core.preemption.MAX_EXACT", 1)
+        patch.setattr(victim_search, "MAX_NODES", 1)
+        patch.setattr(victim_search, "MAX_EXACT", 1)
+        patch.setattr(victim_choice, "MAX_EXACT", 1)
+        patch.setattr(victim_choice, "MAX_LISTED", 1)
+        patch.setattr(victim_choice, "SPARE", 1)
         found = victims(*problem)
     assert (found is None) == (exact is None)
     if found is not None and exact is not None:
@@ -235,3 +284,50 @@ def test_the_order_of_the_jobs_does_not_matter(
     shuffled = list(running)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert victims(waiting, rooms, running) == victims(waiting, rooms, shuffled)
+
+
+@pytest.mark.parametrize("is_spread", [False, True])
+@pytest.mark.parametrize("memory", [0, 3])
+def test_a_large_group_costs_no_more_if_only_some_candidates_are_searched(
+    monkeypatch: pytest.MonkeyPatch, memory: int, *, is_spread: bool
+) -> None:
+    rooms = {
+        server: Room(0, per_unit=Vector(memory_bytes=memory), place=server // 2)
+        for server in range(60)
+    }
+    rng = np.random.default_rng(7)
+    running = [
+        job(
+            n,
+            Part(n % 60, 1 + n % 2, Vector(memory_bytes=1 + n % 4)),
+            lost=int(rng.integers(1, 1000)),
+            breaks=bool(rng.integers(2)),
+        )
+        for n in range(300)
+    ]
+    some = victims(Waiting(5, 1, is_spread), rooms, running)
+    monkeypatch.setattr(victim_choice, "MAX_LISTED", 1000)
+    every = victims(Waiting(5, 1, is_spread), rooms, running)
+    assert some is not None
+    assert every is not None
+    assert some.cost <= every.cost
+    assert some.bound == every.bound
+
+
+def test_groups_that_cannot_be_cheaper_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = {server: Room(0, group=server) for server in range(50)}
+    running = [
+        job(n, Part(n % 50, 1), lost=100 + n, breaks=n % 50 not in {7, 8}) for n in range(150)
+    ]
+    searched: list[int] = []
+    search = victim_search.search_victims
+
+    def noting(waiting, rooms, candidates, **of):  # type: ignore[no-untyped-def]
+        searched.extend(rooms)
+        return search(waiting, rooms, candidates, **of)
+
+    monkeypatch.setattr(victim_choice, "search_victims", noting)
+    found = victims(Waiting(2, priority=1), rooms, running)
+    assert found is not None
+    assert (found.jobs, found.cost) == (ids(7, 57), Cost(0, 264, 2))
+    assert searched == [7]

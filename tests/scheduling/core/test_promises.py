@@ -2,9 +2,22 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from apps.scheduling.core.promises import Promise, RunningJob, promise
+from apps.scheduling.core.promises import (
+    DEADLINE as OF_DEADLINE,
+)
+from apps.scheduling.core.promises import (
+    NO_TARGET,
+    RATE,
+    Promise,
+    RunningJob,
+    RunningJobs,
+    promise,
+)
 
 DEADLINE = {"kind": "completion_time", "seconds": 1000.0}  # from 0 s on
 
@@ -64,3 +77,40 @@ def test_a_promise_is_broken_unless_it_is_kept_for_certain(
     values: dict[str, Any], now_s: float, away_s: float | None, expected: Promise
 ) -> None:
     assert promise(job(**values), now_s, away_s) == expected
+
+
+KINDS = {"best_effort": NO_TARGET, "completion_time": OF_DEADLINE, "ips": RATE}
+SECONDS = st.floats(0.0, 1000.0)
+
+
+@st.composite
+def running_jobs(draw: st.DrawFn) -> RunningJob:
+    target = {"kind": draw(st.sampled_from(sorted(KINDS))), "seconds": draw(SECONDS), "ips": 1.0}
+    return RunningJob(
+        target=target,
+        units=draw(st.integers(1, 64)),
+        submitted_s=draw(SECONDS),
+        started_s=draw(SECONDS),
+        saved_s=draw(SECONDS),
+        progress=draw(st.floats(0.0, 1.0)),
+        run_high_s=draw(st.none() | SECONDS),
+    )
+
+
+@given(st.lists(running_jobs(), min_size=1), SECONDS, st.none() | SECONDS)
+def test_arrays_have_the_losses_and_promises_of_the_jobs(
+    jobs: list[RunningJob], now_s: float, away_s: float | None
+) -> None:
+    columns = zip(
+        *(
+            (KINDS[one.target["kind"]], one.target["seconds"], one.units, one.submitted_s,
+             one.started_s, one.saved_s, one.progress,
+             np.nan if one.run_high_s is None else one.run_high_s)
+            for one in jobs
+        ),
+        strict=True,
+    )  # fmt: skip
+    arrays = RunningJobs(*map(np.array, columns))
+    assert arrays.lost(now_s).tolist() == [one.lost(now_s) for one in jobs]
+    broken = [promise(one, now_s, away_s).breaks for one in jobs]
+    assert arrays.breaks(now_s, away_s).tolist() == broken

@@ -72,6 +72,6 @@ def reported_job(
     rates = (reading.performance.offered_qps, reading.performance.qps)
     queries = (None if math.isnan(rate) else rate for rate in rates)
     return Reported(
-        workloads.ProgressReport(job, progress, performance, ratio),
+        workloads.ProgressReport(job, at_s, progress, performance, ratio),
         (job, at_s, progress, performance, ratio, reading.cpu_share, *queries, *counters),
     )
