@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import DatabaseClock
 from apps.inventory.models import Server
 from apps.workloads.models import Job
 
@@ -138,6 +139,54 @@ class Migration(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} {self.from_server_id} to {self.to_server_id} {self.state}"
+
+
+class ProposalState(models.TextChoices):
+    """State of a proposed preemption."""
+
+    PROPOSED = "proposed", "waits for an operator, or is being applied"
+    APPLIED = "applied"
+    WITHDRAWN = "withdrawn", "no longer possible or needed"
+
+
+class PreemptionProposal(models.Model):
+    """A preemption that Berth proposes for a waiting job; in automatic mode it applies it next.
+
+    ``preview`` names the victims; ``victims``, ``lost`` and ``broken`` are their number, the
+    unit-seconds of work that they lose and the number of promises that they break.
+    """
+
+    job_id = models.UUIDField()
+    state = models.CharField(
+        max_length=9, choices=ProposalState.choices, default=ProposalState.PROPOSED
+    )
+    is_automatic = models.BooleanField(help_text="applied without an operator")
+    at = models.DateTimeField(db_default=DatabaseClock())
+    cluster_s = models.FloatField()
+    basis = models.CharField(max_length=32)
+    victims = models.PositiveIntegerField()
+    lost = models.BigIntegerField()
+    broken = models.PositiveIntegerField()
+    preview = models.JSONField(help_text="victims, with what each loses and why it was chosen")
+    message = models.CharField(max_length=500, blank=True, help_text="why it was withdrawn")
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["job_id"], name="one_open_proposal", condition=Q(state="proposed")
+            ),
+        )
+        indexes = (
+            # victims of the last hour
+            models.Index(
+                fields=["cluster_s"], name="proposal_applied", condition=Q(state="applied")
+            ),
+            # retention
+            models.Index(fields=["at"], name="proposal_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.victims} victims for {self.job_id} {self.state}"
 
 
 class JobSample(models.Model):

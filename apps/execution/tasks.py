@@ -4,7 +4,13 @@ from celery import shared_task
 
 from apps.common.infrastructure.notifications import acknowledge
 from apps.execution.services import feedback as feedback_service
-from apps.execution.services import frames, profiles, recovery, system_samples
+from apps.execution.services import (
+    frames,
+    profiles,
+    proposed_preemptions,
+    recovery,
+    system_samples,
+)
 from apps.execution.services.retention import execution_kinds
 from apps.operations.services.retention import run_retention
 
@@ -44,3 +50,9 @@ def prune() -> None:
 def feedback() -> int:
     """Compare the performance of running jobs with their predictions and update profiles."""
     return feedback_service.update_from_feedback()
+
+
+@shared_task(name="execution.preempt")
+def preempt() -> int:
+    """Propose preemptions for waiting jobs of high priority, and apply them in automatic mode."""
+    return proposed_preemptions.propose_preemptions()

@@ -140,6 +140,12 @@ MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))
 MAX_SHADOWS = int(os.environ.get("BERTH_SHADOWS", "2"))
 MAX_SHADOW_SHARE = float(os.environ.get("BERTH_SHADOW_SHARE", "1"))
 SHADOW_CPU = float(os.environ.get("BERTH_SHADOW_CPU", "0.1"))
+# off, previewed or automatic; preemptions of and for a job, victims per cluster hour, and cluster
+# seconds until a job may be preempted again.
+PREEMPTION = os.environ.get("BERTH_PREEMPTION", "off")
+PREEMPTIONS_PER_JOB = int(os.environ.get("BERTH_PREEMPTIONS_PER_JOB", "3"))
+PREEMPTIONS_PER_HOUR = int(os.environ.get("BERTH_PREEMPTIONS_PER_HOUR", "60"))
+PREEMPTION_COOLDOWN_S = float(os.environ.get("BERTH_PREEMPTION_COOLDOWN_S", "600"))
 # Wall seconds after which an agent that hears nothing stops its jobs.
 AGENT_LEASE_S = float(os.environ.get("BERTH_AGENT_LEASE_S", "90"))
 # Emulated servers and applications are drawn from this world: measured or paper.

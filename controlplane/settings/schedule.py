@@ -48,6 +48,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     },
     "execution.classify": {"task": "execution.classify", "schedule": 2.0, "options": _FRESH},
     "execution.feedback": {"task": "execution.feedback", "schedule": 15.0, "options": _FRESH},
+    "execution.preempt": {"task": "execution.preempt", "schedule": 5.0, "options": _FRESH},
     "workloads.fold_counts": {
         "task": "workloads.fold_counts",
         "schedule": 2.0,

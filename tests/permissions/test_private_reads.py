@@ -45,6 +45,8 @@ ALLOWED: Final = {
         (
             "dashboard.selectors.classification.open_reclassification",
             "dashboard.selectors.plans.counts",
+            "dashboard.selectors.preemptions.proposed_rows",
+            "execution.selectors.preemption.jobs_to_preempt_for",
             "execution.selectors.preemption.preemptible_jobs",
             "execution.selectors.preemption.running_cluster",
             "execution.selectors.preemption.victims_are_stopping",

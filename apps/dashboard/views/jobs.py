@@ -12,14 +12,15 @@ from apps.dashboard.core.job_query import parse
 from apps.dashboard.selectors import decisions, explanation, job_facts, misses
 from apps.dashboard.selectors import jobs as selectors
 from apps.dashboard.selectors.job_facets import job_facets
+from apps.dashboard.selectors.preemptions import proposal_for
 from apps.dashboard.views.access import has_role, page, projects_of, visible_to
 from apps.dashboard.views.lists import requested_page
-from apps.execution.models import OutputStream
+from apps.execution.models import OutputStream, PreemptionProposal
 from apps.execution.selectors.agents import output_tail
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import current_decision
-from apps.workloads.core.lifecycle import TERMINAL_STATES
+from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
 from apps.workloads.models import Job
 from apps.workloads.selectors import job_counts, submission_of
 
@@ -97,9 +98,17 @@ def job(request: HttpRequest, job_id: UUID) -> HttpResponse:
         "suspend_action": job_facts.suspend_action(shown_job),
         "may_change": has_role(request, Role.SUBMITTER),
         "manages_all": has_role(request, Role.OPERATOR),
+        "proposal": _proposal(request, shown_job),
         **_tab(request, tab, shown_job),
     }
     return render(request, "dashboard/job.html", context)
+
+
+def _proposal(request: HttpRequest, shown_job: Job) -> PreemptionProposal | None:
+    """Return the proposed preemption of a waiting job, for operators."""
+    if shown_job.state != JobState.QUEUED or not has_role(request, Role.OPERATOR):
+        return None
+    return proposal_for(shown_job.id)
 
 
 def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:

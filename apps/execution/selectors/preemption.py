@@ -8,12 +8,16 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from apps.common.infrastructure.arrays import fetch_columns
 from apps.common.infrastructure.database import fetch_rows
+from apps.execution.models import PreemptionProposal, ProposalState
 from apps.inventory.core.backends import Capability, backends_with
-from apps.inventory.core.snapshot import Ints
+from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.preemption import Candidates
+from apps.scheduling.core.preemption_limits import PreemptionLimits
 from apps.scheduling.core.promises import DEADLINE, NO_TARGET, RATE, RunningJob, RunningJobs
 
 _MAY_STOP: Final = """
@@ -39,6 +43,13 @@ SELECT j.id AS job, j.priority,
        CASE WHEN a.server_id = ANY(%(reserved_on)s)
             THEN (SELECT count(*) FROM unnest(a.unit_ids) AS u WHERE u = ANY(%(reserved)s))
             ELSE 0 END AS reserved,
+       CASE WHEN j.attempts > 1 THEN (
+            SELECT count(*) FROM execution_launch p
+            WHERE p.job_id = j.id AND p.outcome = 'preempted') ELSE 0 END AS preemptions,
+       CASE WHEN j.attempts > 1 THEN coalesce((
+            SELECT max(p.ended_s) FROM execution_launch p
+            WHERE p.job_id = j.id AND p.outcome = 'preempted'), '-Infinity')
+            ELSE '-Infinity' END AS preempted_s,
        a.memory_bytes AS memory, a.network_bps AS network, a.storage_bytes AS storage
 FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
 JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
@@ -48,7 +59,8 @@ _COLUMNS: Final = {
     "job": "uuid", "priority": "int8", "kind": "int8", "seconds": "float8",
     "submitted_s": "float8", "started_s": "float8", "saved_s": "float8", "progress": "float8",
     "run_high_s": "float8", "server": "int8", "units": "int8", "reserved": "int8",
-    "memory": "int8", "network": "int8", "storage": "int8",
+    "preemptions": "int8", "preempted_s": "float8", "memory": "int8", "network": "int8",
+    "storage": "int8",
 }  # fmt: skip
 _JOBS: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.project_id, j.priority, l.id, j.target, j.submitted_s,
@@ -106,6 +118,7 @@ class RunningCluster:
     jobs : (C,) of them, ascending by id
     job : (C,) ids, 16 bytes each
     priority : (C,)
+    preemptions, preempted_s : (C,) number of them, and the time of the last one; -inf = none
     part_job : (n,) index of the job of each part
     part_server, part_units : (n,) ids of servers, and units that no other job has reserved
     part_freed : (n, 3) memory bytes, network bits/s and storage bytes
@@ -114,18 +127,27 @@ class RunningCluster:
     jobs: RunningJobs
     job: "np.ndarray[tuple[int], np.dtype[np.void]]"
     priority: Ints
+    preemptions: Ints
+    preempted_s: Floats
     part_job: Ints
     part_server: Ints
     part_units: Ints
     part_freed: Ints
 
-    def candidates(self, now_s: float, away_s: float | None) -> Candidates:
+    def candidates(
+        self, now_s: float, away_s: float | None, limits: PreemptionLimits | None = None
+    ) -> Candidates:
         """Return the jobs with the cost of stopping them now.
 
         Parameters
         ----------
         away_s : pessimistic run time of the job that takes their units; None = unknown
+        limits : the units of other jobs than those that they allow make no room; None = no limits
         """
+        units = self.part_units
+        if limits is not None:
+            allowed = limits.allows(self.preemptions, self.preempted_s, now_s)
+            units = np.where(allowed[self.part_job], units, 0)
         return Candidates(
             job=self.job,
             priority=self.priority,
@@ -133,7 +155,7 @@ class RunningCluster:
             breaks=self.jobs.breaks(now_s, away_s),
             part_job=self.part_job,
             part_server=self.part_server,
-            part_units=self.part_units,
+            part_units=units,
             part_freed=self.part_freed,
         )
 
@@ -168,6 +190,8 @@ def running_cluster(
         }),
         job=of_job["job"],
         priority=of_job["priority"],
+        preemptions=of_job["preemptions"],
+        preempted_s=of_job["preempted_s"],
         part_job=part_job,
         part_server=rows["server"],
         part_units=rows["units"] - rows["reserved"],
@@ -214,3 +238,36 @@ def victims_are_stopping(job_id: UUID) -> bool:
     """Return True if jobs are being stopped whose units are reserved for a job."""
     rows = fetch_rows(_STOPPING, [job_id])
     return bool(rows[0][0])
+
+
+_WAITING: Final = """
+SELECT next.id FROM workloads_waitingshape s, LATERAL (
+    SELECT j.id FROM workloads_job j
+    WHERE j.shape_id = s.id AND j.state = 'queued' AND NOT j.held AND NOT j.cancel_requested
+    ORDER BY j.created_at, j.id LIMIT 1) next
+WHERE s.reason_code = ANY(%(reasons)s)
+  AND s.priority > (SELECT min(priority) FROM workloads_job WHERE state = 'running')
+ORDER BY s.priority DESC, s.evaluated_at, s.id LIMIT %(limit)s
+"""
+
+
+def jobs_to_preempt_for(reasons: Collection[str], *, limit: int) -> list[UUID]:
+    """Return the oldest jobs of the refused shapes of the highest priority.
+
+    Only shapes of a higher priority than some running job.
+    """
+    rows = fetch_rows(_WAITING, {"reasons": sorted(reasons), "limit": limit})
+    return [job for (job,) in rows]
+
+
+def proposed_preemptions() -> QuerySet[PreemptionProposal]:
+    """Return the proposals that wait for an operator, newest first."""
+    return PreemptionProposal.objects.filter(state=ProposalState.PROPOSED).order_by("-id")
+
+
+def victims_since(cluster_s: float) -> int:
+    """Return the number of victims of applied proposals since a cluster time."""
+    applied = PreemptionProposal.objects.filter(
+        state=ProposalState.APPLIED, cluster_s__gt=cluster_s
+    )
+    return applied.aggregate(total=Coalesce(Sum("victims"), 0))["total"]

@@ -18,6 +18,7 @@ from apps.accounts.services.audit import Act, record_act
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.notifications import wake
+from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import (
     PreemptibleJob,
     preemptible_jobs,
@@ -30,6 +31,7 @@ from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.preemption import Cost, Victims
+from apps.scheduling.core.preemption_limits import PreemptionLimits
 from apps.scheduling.core.promises import Promise, promise
 from apps.scheduling.core.victim_choice import choose_victims
 from apps.scheduling.services.preemption import RoomForJob, room_for, why_no_preemption
@@ -127,8 +129,12 @@ class Preemption:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
-def preview_preemption(job_id: UUID) -> Preemption:
+def preview_preemption(job_id: UUID, limits: PreemptionLimits | None = None) -> Preemption:
     """Choose the victims that let a waiting job start; writes nothing.
+
+    Parameters
+    ----------
+    limits : that decide which jobs may be stopped; None = an operator decides
 
     Raises
     ------
@@ -141,7 +147,7 @@ def preview_preemption(job_id: UUID) -> Preemption:
     room, now_s = room_for(job, job.shape), cluster_now()
     running = running_cluster(
         job.priority, reserved=room.reserved, reserved_on=room.reserved_on
-    ).candidates(now_s, room.run_s)
+    ).candidates(now_s, room.run_s, limits)
     chosen = choose_victims(room.waiting, room.rooms, running)
     units, candidates = room.waiting.units, running.job.size
     if chosen is None:
@@ -152,7 +158,7 @@ def preview_preemption(job_id: UUID) -> Preemption:
         return Preemption(job, Outcome.IMPOSSIBLE, message, units, candidates=candidates)
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
-        return preview_preemption(job_id)  # a victim has ended since it was read
+        return preview_preemption(job_id, limits)  # a victim has ended since it was read
     return Preemption(
         job=job,
         outcome=Outcome.POSSIBLE if found else Outcome.NOT_NEEDED,
@@ -260,6 +266,8 @@ def apply_preemption(found: Preemption, *, request_id: str = "") -> None:
     workloads.lock_jobs([found.job.pk, *ids])
     _require_same(found)
     _require_free(found)
+    open_proposals = PreemptionProposal.objects.filter(state=ProposalState.PROPOSED)
+    open_proposals.filter(job_id=found.job.pk).update(state=ProposalState.APPLIED)
     _stop(found, request_id)
 
 

@@ -1,0 +1,178 @@
+"""Preemptions that Berth proposes for waiting jobs of high priority, and applies if it may.
+
+Each is stored with its victims, and recorded as an event, before anything is stopped.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db import transaction
+
+from apps.common.core.errors import ConflictError, NotFoundError
+from apps.execution.models import PreemptionProposal, ProposalState
+from apps.execution.selectors.preemption import (
+    jobs_to_preempt_for,
+    proposed_preemptions,
+    victims_since,
+)
+from apps.execution.services.preemption import (
+    Outcome,
+    Preemption,
+    Victim,
+    apply_preemption,
+    preview_preemption,
+)
+from apps.inventory.selectors import cluster_now
+from apps.operations.services import NewEvent, record_events
+from apps.scheduling.core.preemption_limits import PreemptionLimits, PreemptionMode
+from apps.scheduling.core.reservations import SHORT_OF_UNITS
+from apps.workloads.core.lifecycle import JobState
+from apps.workloads.models import Job
+
+HOUR_S: Final = 3600.0  # cluster seconds
+JOBS_AT_ONCE: Final = 4  # waiting jobs of a turn
+TURN_S: Final = 60  # wall seconds after which another process takes over the turn
+PAUSE_S: Final = 30  # wall seconds until a job without victims is tried again
+
+
+def preemption_limits() -> PreemptionLimits:
+    """Return the limits in the settings."""
+    return PreemptionLimits(
+        per_job=settings.PREEMPTIONS_PER_JOB,
+        per_hour=settings.PREEMPTIONS_PER_HOUR,
+        cooldown_s=settings.PREEMPTION_COOLDOWN_S,
+    )
+
+
+def propose_preemptions() -> int:
+    """Propose preemptions for the refused jobs of the highest priority, and apply them if allowed.
+
+    Returns
+    -------
+    Number of proposals that are new or have changed; 0 if the mode is off or another process has
+    the turn.
+    """
+    mode = PreemptionMode(settings.PREEMPTION)
+    withdraw_stale(all_of_them=mode is PreemptionMode.OFF)
+    if mode is PreemptionMode.OFF or not cache.add("preemption:turn", 1, TURN_S):
+        return 0
+    try:
+        reasons = [reason.value for reason in SHORT_OF_UNITS]
+        jobs = jobs_to_preempt_for(reasons, limit=JOBS_AT_ONCE)
+        return sum(_propose(job, mode) for job in jobs)
+    finally:
+        cache.delete("preemption:turn")
+
+
+def withdraw_stale(*, all_of_them: bool = False) -> None:
+    """Withdraw the proposals whose job no longer waits."""
+    waiting = Job.objects.filter(state=JobState.QUEUED, held=False, cancel_requested=False)
+    stale = proposed_preemptions()
+    if not all_of_them:
+        stale = stale.exclude(job_id__in=waiting.values("id"))
+    stale.update(state=ProposalState.WITHDRAWN, message="The job no longer waits.")
+
+
+def _propose(job_id: UUID, mode: PreemptionMode) -> bool:
+    """Propose a preemption for one job; True if it is new or has changed."""
+    if cache.get(_pause_key(job_id)):
+        return False
+    limits = preemption_limits()
+    try:
+        found = preview_preemption(job_id, limits)
+    except NotFoundError:
+        return False  # deleted since it was read
+    why_not = _why_not(found, limits)
+    if why_not:
+        _withdraw(job_id, why_not)
+        cache.set(_pause_key(job_id), 1, PAUSE_S)
+        return False
+    is_new = _store(found, is_automatic=mode is PreemptionMode.AUTOMATIC)
+    if mode is PreemptionMode.AUTOMATIC:
+        _apply(found)
+    return is_new
+
+
+def _pause_key(job_id: UUID) -> str:
+    return f"preemption:pause:{job_id}"
+
+
+def _why_not(found: Preemption, limits: PreemptionLimits) -> str:
+    if found.outcome is not Outcome.POSSIBLE:
+        return found.message
+    applied = PreemptionProposal.objects.filter(
+        job_id=found.job.pk, state=ProposalState.APPLIED
+    ).count()
+    if applied >= limits.per_job:
+        return f"The job has preempted others {applied} times already."
+    left = limits.left(victims_since(cluster_now() - HOUR_S))
+    if len(found.victims) > left:
+        return f"Only {left} more jobs may be preempted within this hour."
+    return ""
+
+
+def _withdraw(job_id: UUID, message: str) -> None:
+    proposed_preemptions().filter(job_id=job_id).update(
+        state=ProposalState.WITHDRAWN, message=message[:500]
+    )
+
+
+def _store(found: Preemption, *, is_automatic: bool) -> bool:
+    """Store a proposal in place of an open one of the job; False if that is the same."""
+    with transaction.atomic():
+        known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
+        if known is not None and known.basis == found.basis:
+            return False
+        if known is not None:
+            _withdraw(found.job.pk, "Other victims lose less by now.")
+        proposal = PreemptionProposal.objects.create(
+            job_id=found.job.pk,
+            is_automatic=is_automatic,
+            cluster_s=cluster_now(),
+            basis=found.basis,
+            victims=len(found.victims),
+            lost=found.cost.lost,
+            broken=found.cost.broken,
+            preview=[_described(victim) for victim in found.victims],
+        )
+        record_events([_event(found, proposal)])
+    return True
+
+
+def _described(victim: Victim) -> dict[str, Any]:
+    return {
+        "id": str(victim.job.id),
+        "name": victim.job.name,
+        "units": victim.job.run.units,
+        "lost_unit_seconds": victim.lost,
+        "breaks_promise": victim.promise.breaks,
+        "reason": victim.reason,
+    }
+
+
+def _event(found: Preemption, proposal: PreemptionProposal) -> NewEvent:
+    """Return the event of a proposal; it names no victim, as they may be of other projects."""
+    return NewEvent(
+        topic="jobs",
+        kind="job.preemption_proposed",
+        subject=str(found.job.pk),
+        project_id=found.job.project_id,
+        data={
+            "name": found.job.name,
+            "state": "queued",
+            "victims": proposal.victims,
+            "lost_unit_seconds": proposal.lost,
+            "broken_promises": proposal.broken,
+            "is_automatic": proposal.is_automatic,
+        },
+    )
+
+
+def _apply(found: Preemption) -> None:
+    try:
+        with transaction.atomic():
+            apply_preemption(found)
+    except ConflictError as error:
+        _withdraw(found.job.pk, str(error))

@@ -1,0 +1,254 @@
+"""Preemptions that Berth proposes: stored first, bounded, approved by operators or applied."""
+
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.core.cache import cache
+
+from apps.execution.models import Launch, PreemptionProposal
+from apps.execution.services import proposed_preemptions
+from apps.execution.services.preemption import preempt, preview_preemption
+from apps.execution.services.proposed_preemptions import propose_preemptions
+from apps.inventory.models import Cluster
+from apps.operations.models import Event
+from apps.scheduling.models import Reservation
+from apps.scheduling.services.agent import make_agent
+from apps.workloads.models import Job
+from tests import factories
+from tests.execution.migration_world import end, holds, launch_of
+from tests.execution.test_preemption import NOW_S, low, urgent, world
+from tests.scheduling.world import known
+
+pytestmark = pytest.mark.django_db
+__all__ = ["world"]  # a fixture of all tests
+
+
+@pytest.fixture(autouse=True)
+def limits(settings: LazySettings) -> None:
+    cache.clear()
+    settings.PREEMPTIONS_PER_JOB = 2
+    settings.PREEMPTIONS_PER_HOUR = 3
+    settings.PREEMPTION_COOLDOWN_S = 600.0
+
+
+@pytest.fixture
+def automatic(settings: LazySettings) -> None:
+    settings.PREEMPTION = "automatic"
+
+
+@pytest.fixture
+def previewed(settings: LazySettings) -> None:
+    settings.PREEMPTION = "previewed"
+
+
+def proposals() -> list[tuple[str, int, str]]:
+    rows = PreemptionProposal.objects.order_by("id")
+    return list(rows.values_list("state", "victims", "message"))
+
+
+def stopping() -> list[str]:
+    launches = Launch.objects.filter(cancel_requested=True).order_by("id")
+    return list(launches.values_list("job__name", flat=True))
+
+
+def turn() -> int:
+    """A turn for all jobs, without the pause after a failure."""
+    cache.clear()
+    return propose_preemptions()
+
+
+def full(**values: Any) -> Job:
+    """Fill both servers; the job on the first one may be preempted."""
+    victim = low([0, 1, 2, 3], application=known(), units_requested=4, gang=True, **values)
+    low([4, 5, 6, 7], "promised", target={"kind": "ips", "ips": 1.0})
+    return victim
+
+
+def test_nothing_is_proposed_by_default() -> None:
+    full()
+    urgent(2)
+    assert turn() == 0
+    assert proposals() == []
+
+
+@pytest.mark.usefixtures("previewed")
+def test_a_proposal_waits_for_an_operator_and_stops_nothing() -> None:
+    victim = full()
+    job = urgent(2)
+    assert turn() == 1
+    proposal = PreemptionProposal.objects.get()
+    assert (proposal.job_id, proposal.state, proposal.is_automatic) == (job.id, "proposed", False)
+    assert (proposal.victims, proposal.lost, proposal.broken) == (1, 240, 0)
+    assert [each["id"] for each in proposal.preview] == [str(victim.id)]
+    assert (stopping(), Reservation.objects.count()) == ([], 0)
+    assert turn() == 0
+    assert len(proposals()) == 1
+
+
+@pytest.mark.usefixtures("previewed")
+def test_an_operator_approves_a_proposal() -> None:
+    full()
+    job = urgent(2)
+    turn()
+    preempt(job.id, preview_preemption(job.id).basis)
+    assert proposals() == [("applied", 1, "")]
+    assert stopping() == ["low-0"]
+    assert turn() == 0
+
+
+@pytest.mark.usefixtures("automatic")
+def test_an_automatic_preemption_is_recorded_before_it_acts() -> None:
+    victim = full()
+    job = urgent(4)
+    assert turn() == 1
+    assert proposals() == [("applied", 1, "")]
+    assert stopping() == ["low-0"]
+    events = Event.objects.filter(kind__startswith="job.preempt").order_by("seq")
+    assert [(each.kind, each.subject) for each in events] == [
+        ("job.preemption_proposed", str(job.id)),
+        ("job.preempted", str(victim.id)),
+    ]
+    assert events[0].data == {
+        "name": "urgent", "state": "queued", "victims": 1, "lost_unit_seconds": 240,
+        "broken_promises": 0, "is_automatic": True,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("automatic")
+def test_a_failure_to_apply_leaves_the_record_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victim = full()
+    urgent(4)
+    store = proposed_preemptions._store
+
+    def ended(found: Any, *, is_automatic: bool) -> bool:
+        is_new = store(found, is_automatic=is_automatic)
+        end(victim)
+        return is_new
+
+    monkeypatch.setattr(proposed_preemptions, "_store", ended)
+    turn()
+    ((state, _, message),) = proposals()
+    assert state == "withdrawn"
+    assert "Read the preview again" in message
+    assert (stopping(), Reservation.objects.count()) == ([], 0)
+
+
+@pytest.mark.usefixtures("automatic")
+def test_the_victim_is_queued_again_with_its_reason_and_completes_later() -> None:
+    victim = full()
+    job = urgent(4)
+    turn()
+    end(victim, "cancelled")
+    victim.refresh_from_db()
+    assert (victim.state, victim.reason_code) == ("queued", "Preempted")
+    make_agent("agent-1").work(for_s=0.3)
+    job.refresh_from_db()
+    assert (job.state, holds(job.id)) == ("starting", [("a", 4)])
+    assert turn() == 0  # the victim has the lowest priority
+    assert stopping() == ["low-0"]
+
+
+@pytest.mark.usefixtures("automatic")
+def test_jobs_of_equal_priority_are_not_preempted() -> None:
+    low([0, 1, 2, 3], priority=5)
+    low([4, 5, 6, 7], priority=5)
+    urgent(2)
+    assert turn() == 0
+    assert proposals() == []
+
+
+def preempted_before(job: Job, times: int, ended_s: float) -> None:
+    """Store earlier launches of a running job that were preempted."""
+    Launch.objects.filter(job=job).update(attempt=times + 1)
+    for attempt in range(1, times + 1):
+        factories.launch(job, attempt=attempt, state="ended", outcome="preempted", ended_s=ended_s)
+    Job.objects.filter(id=job.id).update(attempts=times + 1)
+
+
+@pytest.mark.usefixtures("automatic")
+@pytest.mark.parametrize(
+    ("times", "ago_s", "stopped"),
+    [(1, 600.0, ["low-0"]), (1, 599.0, ["promised"]), (2, 9000.0, ["promised"])],
+    ids=["after the cool-down", "cool-down", "too often"],
+)
+def test_a_job_is_preempted_again_only_within_its_limits(
+    times: int, ago_s: float, stopped: list[str]
+) -> None:
+    preempted_before(full(), times, NOW_S - ago_s)
+    urgent(2)
+    turn()
+    assert stopping() == stopped
+
+
+def test_an_operator_is_not_bound_by_the_limits() -> None:
+    victim = full()
+    preempted_before(victim, 2, NOW_S)
+    found = preview_preemption(urgent(2).id)
+    assert [each.job.id for each in found.victims] == [victim.id]
+
+
+@pytest.mark.usefixtures("automatic")
+def test_victims_per_hour_are_bounded() -> None:
+    full()
+    urgent(2)
+    PreemptionProposal.objects.create(
+        job_id=factories.job().id, state="applied", is_automatic=True, cluster_s=NOW_S - 3599.0,
+        basis="", victims=3, lost=0, broken=0, preview=[],
+    )  # fmt: skip
+    turn()
+    assert stopping() == []
+    Cluster.objects.update(seen_cluster_s=NOW_S + 2.0)
+    turn()
+    assert stopping() == ["low-0"]
+
+
+@pytest.mark.usefixtures("automatic")
+def test_a_job_preempts_others_a_limited_number_of_times() -> None:
+    full()
+    job = urgent(2)
+    for _ in range(2):
+        PreemptionProposal.objects.create(
+            job_id=job.id, state="applied", is_automatic=True, cluster_s=0.0,
+            basis="", victims=1, lost=0, broken=0, preview=[],
+        )  # fmt: skip
+    assert turn() == 0
+    assert stopping() == []
+
+
+@pytest.mark.usefixtures("previewed")
+def test_a_proposal_is_withdrawn_once_its_job_does_not_wait() -> None:
+    full()
+    job = urgent(2)
+    turn()
+    Job.objects.filter(id=job.id).update(held=True, shape=None)
+    turn()
+    assert proposals() == [("withdrawn", 1, "The job no longer waits.")]
+
+
+@pytest.mark.usefixtures("previewed")
+def test_a_proposal_is_replaced_if_its_victims_end() -> None:
+    victim = full()
+    urgent(4)
+    turn()
+    end(victim)
+    turn()
+    ((state, _, message),) = proposals()
+    assert (state, message) == (
+        "withdrawn", "Enough units are free. The next evaluation may place the job.",
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("automatic")
+def test_the_job_of_the_highest_priority_has_the_first_choice() -> None:
+    full()
+    low_one = urgent(4, priority=3)
+    high = urgent(4, priority=7)
+    turn()
+    first = PreemptionProposal.objects.order_by("id").first()
+    assert first is not None
+    assert first.job_id == high.id
+    assert low_one.id != high.id
+    assert launch_of(Job.objects.get(name="low-0")).cancel_requested
