@@ -2,11 +2,13 @@
 
 A window is a short time in which one stressor is on or off. Its speed counts only if the kernel's
 own counters confirm it: the stressor pressed as long as it was told to, and other programs neither
-kept the program waiting for a core nor used its cores.
+kept the program waiting for a core nor used its cores. A pair counts only if a fixed loop on the
+core was as fast in both windows: other guests of a host slow a core down without any counter.
 
 Source: Paragon §2.3 (P3) compares with isolation; the windows and their checks are ours.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -17,6 +19,7 @@ MAX_WAIT: Final = 0.05  # share of the window that other programs may keep this 
 MAX_FOREIGN: Final = 0.05  # share of the cores of program and stressor that others may use
 MAX_STEAL: Final = 0.05  # share of those cores that the hypervisor may take
 MAX_DIFFERENCE: Final = 0.25  # of a core: use by others near by, between the windows of a pair
+MAX_CORE_CHANGE: Final = 0.08  # of the speed of the core itself, between the windows of a pair
 TICK_S: Final = 0.01  # the kernel counts the time of a core in ticks; one may be missing per core
 MIN_CPU_SHARE: Final = 0.02  # below it, speed per CPU second is a matter of rounding
 
@@ -47,6 +50,7 @@ class Fault(StrEnum):
     FOREIGN_USE = f"other programs used more than {MAX_FOREIGN:.0%} of the cores"
     STEAL = f"the hypervisor took more than {MAX_STEAL:.0%} of the cores"
     DIFFERENCE = "other programs used the cores near by in one window only"
+    UNEVEN_CORE = f"the speed of the core itself changed by more than {MAX_CORE_CHANGE:.0%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Window:
     steal_s : time of these cores that the hypervisor took
     nearby_s : CPU seconds of others on all cores that share a cache with the program
     cores : number of cores of the program and of the stressor
+    loop_s : CPU seconds of a fixed loop on the core of the program; None if it did not run
     fault : why the reading itself failed
     """
 
@@ -80,6 +85,7 @@ class Window:
     steal_s: float = 0.0
     nearby_s: float = 0.0
     cores: int = 1
+    loop_s: float | None = None
     fault: Fault | None = None
 
     @property
@@ -115,7 +121,11 @@ def fault_of_pair(on: Window, off: Window, basis: Basis) -> Fault | None:
     if single:
         return single
     difference = abs(on.nearby_s / on.wall_s - off.nearby_s / off.wall_s)
-    return Fault.DIFFERENCE if difference > MAX_DIFFERENCE else None
+    if difference > MAX_DIFFERENCE:
+        return Fault.DIFFERENCE
+    if on.loop_s and off.loop_s and abs(math.log(on.loop_s / off.loop_s)) > MAX_CORE_CHANGE:
+        return Fault.UNEVEN_CORE
+    return None
 
 
 def _fault_of_program(window: Window, basis: Basis) -> Fault | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from apps.execution.backends.profiler import scheduling
+from apps.execution.backends.profiler.reference import ReferenceProcess
 from apps.execution.backends.profiler.session import Session, Settings, started
 
 # Computes in registers and the L1 cache, and says its progress every few milliseconds.
@@ -44,8 +45,8 @@ def session(
     )
     priority = scheduling.request((cpu,), is_wanted=is_realtime)
     try:
-        with started(settings, priority) as program:
-            yield Session(settings, priority, program, lambda text: None)
+        with started(settings, priority) as program, ReferenceProcess(cpu, priority) as reference:
+            yield Session(settings, priority, program, reference, lambda text: None)
     finally:
         scheduling.restore()
 

@@ -112,3 +112,21 @@ def test_a_window_that_counts_has_little_foreign_load(
 def test_every_fault_is_a_clause_without_a_full_stop(fault: Fault) -> None:
     assert fault.value[0].islower()
     assert not fault.value.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("on_s", "off_s", "fault"),
+    [
+        (1.05e-5, 1.0e-5, None),
+        (1.0e-5, 1.05e-5, None),
+        (1.1e-5, 1.0e-5, Fault.UNEVEN_CORE),
+        (1.0e-5, 1.1e-5, Fault.UNEVEN_CORE),
+        (None, 1.1e-5, None),
+        (1.0e-5, None, None),
+    ],
+)
+def test_a_pair_counts_only_if_the_core_was_as_fast_in_both_windows(
+    on_s: float | None, off_s: float | None, fault: Fault | None
+) -> None:
+    on, off = replace(ON, loop_s=on_s), replace(OFF, loop_s=off_s)
+    assert fault_of_pair(on, off, Basis.CPU) is fault

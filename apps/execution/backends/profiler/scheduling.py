@@ -34,6 +34,11 @@ class Priority:
         if self.is_realtime:
             os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(STRESSOR))
 
+    def raise_reference(self, pid: int) -> None:
+        """Let the reference pass program and stressor: it needs less than 1 % of the core."""
+        if self.is_realtime:
+            os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(PROFILER))
+
     @contextmanager
     def handed_down(self) -> Iterator[None]:
         """Let a process that starts meanwhile begin with the profiler's own priority.

@@ -18,6 +18,7 @@ from apps.execution.backends.profiler.counters import (
     core_times,
 )
 from apps.execution.backends.profiler.program import Launcher, Program, Stretch, prepare
+from apps.execution.backends.profiler.reference import ReferenceProcess
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.backends.profiler.stressor import StressProcess
 from apps.profiling.core.paired import Pair, cpu_share, noise_prior
@@ -86,8 +87,11 @@ def profile(settings: Settings, on_progress: OnProgress) -> Profile:
     os.sched_setaffinity(0, usable - {settings.cpu} or usable)  # out of the program's way
     priority = scheduling.request((settings.cpu,), is_wanted=settings.is_realtime)
     try:
-        with started(settings, priority) as program:
-            return Session(settings, priority, program, on_progress).run()
+        with (
+            started(settings, priority) as program,
+            ReferenceProcess(settings.cpu, priority) as reference,
+        ):
+            return Session(settings, priority, program, reference, on_progress).run()
     finally:
         scheduling.restore()
         os.sched_setaffinity(0, usable)
@@ -114,16 +118,19 @@ class _Marks:
     own_cpus: frozenset[int]
     near_cpus: frozenset[int]
     stressor: StressProcess | None
+    reference: ReferenceProcess
     own: list[CoreTimes] = field(default_factory=list)
     near: list[CoreTimes] = field(default_factory=list)
     stress: list[ThreadTimes] = field(default_factory=list)
     self_s: list[float] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
 
     def __call__(self) -> None:
         self.own.append(core_times(self.own_cpus))
         self.near.append(core_times(self.near_cpus))
         self.stress.append(self.stressor.times() if self.stressor else ThreadTimes(0.0, 0.0))
-        self.self_s.append(time.process_time())
+        self.self_s.append(time.process_time() + self.reference.times().ran_s)
+        self.samples.append(self.reference.count())
 
 
 @dataclass(slots=True)
@@ -133,6 +140,7 @@ class Session:
     settings: Settings
     priority: Priority
     program: Program
+    reference: ReferenceProcess
     on_progress: OnProgress
     speeds: list[float] = field(default_factory=list)
 
@@ -191,7 +199,7 @@ class Session:
         if process and not process.is_timed_by_wall:
             cpus.add(process.cpu)
         near = set(machine.caches(self.settings.cpu).shared_by) | cpus
-        marks = _Marks(frozenset(cpus), frozenset(near), process)
+        marks = _Marks(frozenset(cpus), frozenset(near), process, self.reference)
         if process and intensity:
             process.on(intensity)
         time.sleep(SETTLE_S)
@@ -232,6 +240,7 @@ def _window(stretch: Stretch, marks: _Marks, *, told: float, pressed: float) -> 
         steal_s=marks.own[1].steal_s - marks.own[0].steal_s,
         nearby_s=near_s,
         cores=len(marks.own_cpus),
+        loop_s=marks.reference.loop_s(*marks.samples),
     )
 
 
