@@ -39,8 +39,7 @@ def test_a_command_is_profiled_and_its_report_signed(
     assert report["measured_by"] == "repeated runs"
     assert report["scheduling"] == "SCHED_OTHER"
     assert report["machine"]["cores"] >= 1
-    # None on a machine so busy that no window counts
-    assert report["cpu_share"] is None or 0.0 < report["cpu_share"] <= 1.05
+    assert 0.0 < report["cpu_share"] <= 1.05
     (source,) = report["sources"]
     # which state depends on what else runs here
     assert source["stressor"] == "core"

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from scipy.special import stdtrit
 
 from apps.profiling.core.ramp import CONFIDENCE, NoisePrior
-from apps.profiling.core.windows import Basis, Fault, Window, fault_of, fault_of_pair
+from apps.profiling.core.windows import Basis, Fault, Window, fault_of_pair
 
 MIN_DEVIATION = 0.001  # a prior below it would claim a precision that clocks do not have
 
@@ -67,14 +67,20 @@ def noise_prior(off: Sequence[Window], basis: Basis) -> NoisePrior | None:
 
 
 def cpu_share(off: Sequence[Window]) -> float | None:
-    """Return the median share of a core that the program uses alone; None without valid windows.
+    """Return the median share of a core that the program uses alone; None if it never worked.
+
+    Time in which it waited for the core does not count, so that other programs may run there.
 
     Parameters
     ----------
     off : windows without a stressor
     """
-    shares = [window.cpu_s / window.wall_s for window in off if not fault_of(window, Basis.WALL)]
-    return median(shares) if shares else None
+    times = [
+        (window.cpu_s, window.wall_s - (window.wait_s or 0.0))
+        for window in off
+        if window.fault is None and window.work > 0.0
+    ]
+    return median(cpu_s / usable_s for cpu_s, usable_s in times) if times else None
 
 
 def effect(differences: Sequence[float], prior: NoisePrior) -> Effect:

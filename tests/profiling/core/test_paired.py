@@ -101,8 +101,11 @@ def test_drift_compares_the_second_half_with_the_first() -> None:
     assert drift([off(s) for s in (10.0, 1.0, 1.0)], Basis.CPU) == 0.0
 
 
-def test_the_cpu_share_is_the_median_of_the_windows_that_count() -> None:
+def test_the_cpu_share_is_that_of_the_time_in_which_the_program_had_the_core() -> None:
     windows = [replace(off(1.0), cpu_s=share) for share in (0.2, 0.3, 0.7)]
-    disturbed = replace(off(1.0), cpu_s=0.01, foreign_s=0.5)
-    assert cpu_share([*windows, disturbed]) == 0.3
-    assert cpu_share([disturbed]) is None
+    assert cpu_share(windows) == 0.3
+    delayed = [replace(off(1.0), cpu_s=0.2, wait_s=0.5, foreign_s=0.5)]
+    assert cpu_share(delayed) == 0.4
+    ended = Window(0.0, 0.0, 0.0, fault=Fault.ENDED)
+    assert cpu_share([*windows, ended]) == 0.3
+    assert cpu_share([ended]) is None

@@ -61,7 +61,7 @@ class Profile:
     Attributes
     ----------
     noise : of a pair, by basis; None if too few windows are valid
-    cpu_share : CPU seconds of the program per second without a stressor; None likewise
+    cpu_share : CPU seconds of the program per second without a stressor or wait for the core
     """
 
     started_at: str
