@@ -68,7 +68,7 @@ PROFILING_LEASE_S: Final = 15.0
 RENEW_S: Final = 5.0
 _LIVE_LAUNCHES: Final = """
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
-       j.progress
+       j.progress, j.placed_s
 FROM execution_launch l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id
@@ -85,7 +85,7 @@ WITH claimed AS (
         ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
     RETURNING id, "order", job_id)
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
-       j.progress
+       j.progress, j.placed_s
 FROM claimed l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id

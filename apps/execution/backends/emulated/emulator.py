@@ -13,18 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from apps.emulation.core.draws import LATENCY_CRITICAL, SINGLE_NODE
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EventKind
 from apps.emulation.core.probe_runs import FAILURES
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
+from apps.execution.backends.emulated.job_reports import job_reports
+from apps.execution.backends.emulated.launch_delays import DelayedLaunches, LaunchDelay
 from apps.execution.backends.emulated.migrations import Migrations
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
 from apps.execution.backends.emulated.port import (
     ControlPlane,
-    Counters,
-    JobReport,
     LaunchOrder,
     Outbox,
     ProfilingOrder,
@@ -32,7 +31,6 @@ from apps.execution.backends.emulated.port import (
 from apps.execution.backends.emulated.probing import ProfilingSession
 from apps.execution.core.port import EndReport
 from apps.inventory.core.snapshot import Ints
-from apps.workloads.core.attainment import Performance
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +79,7 @@ class Emulator:
         wall_s: float,
         pace: Pace | None = None,
         probe_failures: float = PROBE_FAILURES,
+        launch_delay: LaunchDelay | None = None,
     ) -> None:
         self._plane = control_plane
         self._failures = probe_failures
@@ -94,6 +93,7 @@ class Emulator:
         self._live: dict[int, LaunchOrder] = {}
         self._outbox = Outbox()
         self._waiting: dict[int, _WaitingLaunch] = {}
+        self._delayed = DelayedLaunches(launch_delay, self._site.seed)
         self._migrations = Migrations(
             self._engine, self._site, self._outbox.migrations, patience_s=PATIENCE_S
         )
@@ -120,14 +120,15 @@ class Emulator:
     def tick(self, wall_s: float) -> None:
         """Advance cluster time to now, then exchange orders and reports with the control plane."""
         if self._is_due("renew", wall_s, self._pace.renew_s):
-            self._plane.renew([*self._live, *self._waiting])
+            self._plane.renew([*self._live, *self._waiting, *self._delayed])
+        # before time passes: these launches start between the last tick and this one
+        self._claim(wall_s)
         if self._is_due("poll", wall_s, self._pace.poll_s):
             self._poll(wall_s)
         self._pass_time(wall_s)
         waiting, self._waiting = self._waiting, {}
         for entry in waiting.values():
             self._start([entry.launch], wall_s, until_wall_s=entry.until_wall_s)
-        self._start(self._unknown(self._plane.claim_launches(LAUNCHES_PER_TICK)), wall_s)
         self._start_migrations(wall_s)
         self._deliver()
         self._profile()
@@ -137,6 +138,14 @@ class Emulator:
             self._drop_ended()
             now, servers = self._engine.now, self._site.server_id
             self._plane.report_servers(now, servers, self._engine.servers())
+
+    def _claim(self, wall_s: float) -> None:
+        """Claim launches, and start each at its own time."""
+        self._delayed.add(self._unknown(self._plane.claim_launches(LAUNCHES_PER_TICK)))
+        now = max(self._engine.now, self._clock.at(wall_s))
+        for at_s, launch in self._delayed.due(now):
+            self._advance(max(self._engine.now, at_s) if at_s > -math.inf else now)
+            self._start([launch], wall_s)
 
     def _poll(self, wall_s: float) -> None:
         """Read the clock, the servers and the cancellations."""
@@ -172,8 +181,10 @@ class Emulator:
 
     def _pass_time(self, wall_s: float) -> None:
         # the clock may be stopped or set back; the engine's time never decreases
-        now = max(self._engine.now, self._clock.at(wall_s))
-        for event in self._engine.advance(now):
+        self._advance(max(self._engine.now, self._clock.at(wall_s)))
+
+    def _advance(self, to_s: float) -> None:
+        for event in self._engine.advance(to_s):
             if not isinstance(event.key, int):
                 continue
             if event.kind is EventKind.FINISHED:
@@ -185,7 +196,8 @@ class Emulator:
     def _unknown(self, claimed: Sequence[LaunchOrder]) -> list[LaunchOrder]:
         """Filter out launches claimed again because their start or end is not reported yet."""
         ended = {report.launch for report in self._outbox.ended}
-        return [x for x in claimed if x.launch not in ended and x.launch not in self._waiting]
+        known = (ended, self._live, self._waiting, self._delayed)
+        return [order for order in claimed if not any(order.launch in each for each in known)]
 
     def _start(
         self, launches: Sequence[LaunchOrder], wall_s: float, *, until_wall_s: float | None = None
@@ -231,17 +243,19 @@ class Emulator:
 
     def _cancel(self, launch: int) -> None:
         self._waiting.pop(launch, None)
+        self._delayed.forget(launch)
         if launch in self._engine:
             self._engine.cancel(launch, self._engine.now)
         self._end(EndReport(launch, self._engine.now, "cancelled"))
 
     def _drop_ended(self) -> None:
         """Stop launches that the control plane ended while this process was unreachable."""
-        for launch in self._plane.ended_launches([*self._live, *self._waiting]):
+        for launch in self._plane.ended_launches([*self._live, *self._waiting, *self._delayed]):
             if launch in self._engine:
                 self._engine.cancel(launch, self._engine.now)
             self._live.pop(launch, None)
             self._waiting.pop(launch, None)
+            self._delayed.forget(launch)
             self._migrations.forget(launch)
 
     def _fail(self, launch: LaunchOrder, message: str) -> None:
@@ -275,25 +289,8 @@ class Emulator:
                 chosen.append(launch)
         self._turn.extend(chosen)
         if chosen:
-            self._plane.report_jobs(self._engine.now, self._reports(chosen))
-
-    def _reports(self, launches: list[int]) -> list[JobReport]:
-        readings = self._engine.jobs(launches)
-        columns = (
-            readings.progress, readings.progress_per_s, readings.metric, readings.latency_s,
-            readings.offered_qps,
-        )  # fmt: skip
-        counted = (
-            readings.memory_rate, readings.network_wait, readings.disk_wait,
-            readings.traffic_bps,
-        )  # fmt: skip
-        rows = zip(launches, *(column.tolist() for column in columns), strict=True)
-        counters = zip(*(column.tolist() for column in counted), strict=True)
-        cpu_shares = readings.cpu_share.tolist()
-        return [
-            JobReport(launch, _performance(self._live[launch], *numbers), cpu, Counters(*counts))
-            for (launch, *numbers), cpu, counts in zip(rows, cpu_shares, counters, strict=True)
-        ]
+            reports = job_reports(self._engine, [self._live[launch] for launch in chosen])
+            self._plane.report_jobs(self._engine.now, reports)
 
     def _profile(self) -> None:
         """Start claimed profiling runs, and report their progress and results."""
@@ -376,21 +373,3 @@ class Emulator:
 
 def _positions(server_id: Ints) -> dict[int, int]:
     return {server: position for position, server in enumerate(server_id.tolist())}
-
-
-def _performance(
-    launch: LaunchOrder,
-    progress: float,
-    per_s: float,
-    metric: float,
-    latency_s: float,
-    offered_qps: float,
-) -> Performance:
-    return Performance(
-        progress=0.0 if math.isnan(progress) else progress,
-        progress_per_s=per_s,
-        qps=metric if launch.kind == LATENCY_CRITICAL else math.nan,
-        latency_s=latency_s,
-        offered_qps=offered_qps,
-        ips=metric if launch.kind == SINGLE_NODE else math.nan,
-    )

@@ -36,6 +36,7 @@ class LaunchOrder:
     duration_s : cluster seconds after which it ends even with work left; None = no limit
     done_share : share of the work already done, 0-1
     setting : label of the framework setting (`workloads.core.framework`); empty = the default
+    placed_s : cluster seconds; when the job was given its units; None = unknown
     """
 
     launch: int
@@ -48,6 +49,7 @@ class LaunchOrder:
     duration_s: float | None = None
     done_share: float = 0.0
     setting: str = ""
+    placed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ SAMPLE_COLUMNS: Final = (
 
 def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
     """Order of a row of a launch."""
-    launch, application, kind, text, target, input_bytes, tasks, duration_s, progress = row
+    launch, application, kind, text, target, input_bytes, tasks, duration_s, *rest = row
+    progress, placed_s = rest
     order = json.loads(text)
     return LaunchOrder(
         launch=launch,
@@ -34,6 +35,7 @@ def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
         duration_s=duration_s,
         done_share=progress,
         setting=order.get("setting", ""),
+        placed_s=placed_s,
     )
 
 

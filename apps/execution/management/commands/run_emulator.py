@@ -6,9 +6,10 @@ import signal
 import socket
 import time
 from argparse import ArgumentParser
+from dataclasses import replace
 from threading import Event
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -16,12 +17,15 @@ from django.db import InterfaceError, OperationalError, connection
 
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
+from apps.execution.backends.emulated.launch_delays import MEASURED
 from apps.execution.backends.emulated.port import NoServersError
 from apps.execution.backends.emulated.site import WORLD_NAMES
 from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, Environment, run
 from apps.execution.services.backend_holders import BackendHeldError
 
 logger = logging.getLogger(__name__)
+
+MAX_LAUNCH_DELAY_S: Final = 60.0
 
 
 class Command(BaseCommand):
@@ -47,6 +51,12 @@ class Command(BaseCommand):
             help="share of profiling copies, and of ramps, that fail",
         )
         parser.add_argument(
+            "--launch-delay",
+            type=float,
+            default=MEASURED.median_s,
+            help="median cluster seconds from the units of a job to its start; --once has none",
+        )
+        parser.add_argument(
             "--world",
             choices=WORLD_NAMES,
             default=settings.EMULATED_WORLD,
@@ -60,6 +70,12 @@ class Command(BaseCommand):
         failures = options["probe_failures"]
         if not 0.0 <= failures <= 1.0:
             raise CommandError(f"--probe-failures must be between 0 and 1, got {failures}")
+        delay = replace(MEASURED, median_s=options["launch_delay"])
+        if not 0.0 <= delay.median_s <= MAX_LAUNCH_DELAY_S:
+            raise CommandError(
+                f"--launch-delay must be between 0 and {MAX_LAUNCH_DELAY_S:.0f} s,"
+                f" got {delay.median_s}"
+            )
         try:
             if options["once"]:
                 plane.hold()
@@ -69,7 +85,7 @@ class Command(BaseCommand):
 
             def create(wall_s: float) -> Emulator:
                 plane.hold()
-                return Emulator(plane, wall_s=wall_s, probe_failures=failures)
+                return Emulator(plane, wall_s=wall_s, probe_failures=failures, launch_delay=delay)
 
             run(
                 create,
