@@ -93,3 +93,23 @@ def test_the_example_pod_is_accepted() -> None:
     fields = fields_of(read_pod(data))
     assert (fields["application"], fields["units"]) == ("render", 2)
     assert fields["target"] == {"kind": "completion_time", "seconds": 600}
+
+
+def test_the_scheduler_asks_the_verbs_of_the_extender_and_goes_on_without_it() -> None:
+    (profile,) = documents("scheduler-extender.yaml")
+    (extender,) = profile["extenders"]
+    assert profile["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert (extender["filterVerb"], extender["prioritizeVerb"]) == ("filter", "prioritize")
+    assert (extender["ignorable"], extender["nodeCacheCapable"]) == (True, True)
+    (service,) = documents("extender-service.yaml")
+    host = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    port = service["spec"]["ports"][0]["port"]
+    assert extender["urlPrefix"] == f"https://{host}:{port}/extender"
+
+
+def test_the_options_that_the_service_names_exist() -> None:
+    text = (DEPLOY / "extender-service.yaml").read_text()
+    options = re.findall(r"--extender\S* \S+", text)
+    parser = Command().create_parser("manage.py", "run_kubernetes")
+    found = parser.parse_args(" ".join(options).split())
+    assert (found.extender, str(found.extender_client_ca)) == (("0.0.0.0", 8443), "/tls/ca.crt")  # noqa: S104

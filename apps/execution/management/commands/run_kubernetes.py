@@ -6,19 +6,29 @@ import socket
 import time
 from argparse import ArgumentParser
 from contextlib import ExitStack, closing
+from pathlib import Path
 from threading import Event
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.common.core.errors import ControlPlaneError
-from apps.execution.backends.kubernetes.cluster import connect
+from apps.execution.backends.kubernetes.cluster import Cluster, connect
+from apps.execution.backends.kubernetes.extender import (
+    Access,
+    Extender,
+    ExtenderServer,
+    ExtenderSetupError,
+)
+from apps.execution.backends.kubernetes.extender_views import Views
 from apps.execution.backends.kubernetes.holder import KubernetesBackend, Options
 from apps.execution.backends.real_time import require_real_time
 from apps.execution.backends.runner import AWAY_S, Environment, run
+
+MIN_TOKEN: Final = 16  # characters
 
 
 class Command(BaseCommand):
@@ -45,6 +55,20 @@ class Command(BaseCommand):
             help="of namespaces that no project of Berth is named after (default)",
         )
         parser.add_argument(
+            "--extender",
+            type=_address,
+            metavar="HOST:PORT",
+            help="answer a kube-scheduler here: filter, prioritize and bind",
+        )
+        parser.add_argument(
+            "--extender-token-file", type=Path, help="its first line is what requests must carry"
+        )
+        parser.add_argument("--extender-cert", type=Path, help="certificate: answer over HTTPS")
+        parser.add_argument("--extender-key", type=Path, help="its key")
+        parser.add_argument(
+            "--extender-client-ca", type=Path, help="CA that the scheduler's certificate needs"
+        )
+        parser.add_argument(
             "--patience",
             type=float,
             default=AWAY_S,
@@ -55,11 +79,13 @@ class Command(BaseCommand):
         """Tick until SIGTERM or SIGINT."""
         worker = f"kubernetes-{socket.gethostname()[:25]}-{os.getpid()}"
         kept = Options(scheduler=options["scheduler"], project=options["project"])
-        with closing(connection), ExitStack() as threads:
+        with closing(connection), ExitStack() as extender, ExitStack() as threads:
             try:
                 require_real_time("pods")
                 cluster = connect(options["kubeconfig"], options["context"], instance=worker)
                 self.stdout.write(f"Kubernetes {cluster.version()}")
+                if options["extender"] is not None:
+                    _start_extender(cluster, options, extender)
 
                 def create(_wall_s: float) -> KubernetesBackend:
                     threads.close()  # of a predecessor that has lost the backend
@@ -72,6 +98,52 @@ class Command(BaseCommand):
                 run(create, _environment(), away_s=options["patience"])
             except ControlPlaneError as error:
                 raise CommandError(str(error)) from error
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Return host and port.
+
+    Raises
+    ------
+    ValueError : another form.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"must be HOST:PORT, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _start_extender(cluster: Cluster, options: dict[str, Any], stack: ExitStack) -> None:
+    """Answer a kube-scheduler until the stack is closed, whoever holds the backend.
+
+    Raises
+    ------
+    ExtenderSetupError : the options do not protect it, or a file cannot be read.
+    """
+    views = Views()
+    access = Access(
+        token=_token(options["extender_token_file"]),
+        certificate=options["extender_cert"],
+        key=options["extender_key"],
+        client_ca=options["extender_client_ca"],
+    )
+    server = ExtenderServer(options["extender"], Extender(cluster, views), access)
+    stack.callback(views.stop)
+    stack.callback(server.stop)
+    views.start()
+    server.start()
+
+
+def _token(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = path.read_text().partition("\n")[0].strip()
+    except OSError as error:
+        raise ExtenderSetupError(f"the token file: {error}") from error
+    if len(token) < MIN_TOKEN:
+        raise ExtenderSetupError(f"the token has fewer than {MIN_TOKEN} characters")
+    return token
 
 
 def _environment() -> Environment:

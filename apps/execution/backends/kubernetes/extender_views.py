@@ -1,0 +1,91 @@
+"""The copy of the cluster that the extender judges by: a thread reads it, requests only look.
+
+No request waits for the database: it uses the copy of a moment ago, or is told that there is none.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+from typing import Final
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from apps.classification.core.profile import Profile
+from apps.classification.selectors import profile_named
+from apps.execution.core.kubernetes.extender import View, view_of
+from apps.scheduling.selectors import ClusterFollower
+
+logger = logging.getLogger("berth.kubernetes")
+
+REFRESH_S: Final = 0.5
+STALE_S: Final = 60.0  # an older copy judges nothing
+PROFILE_S: Final = 60.0  # after which a profile is read again
+MAX_PROFILES: Final = 1000
+
+
+@dataclass
+class Views:
+    """The last copy of the cluster, and the profiles of the applications that were asked for."""
+
+    _follower: ClusterFollower = field(default_factory=ClusterFollower)
+    _view: View | None = None
+    _read_at: float = 0.0
+    _profiles: dict[str, tuple[Profile | None, float]] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+    _stop: Event = field(default_factory=Event)
+    _thread: Thread | None = None
+
+    def current(self, now_s: float) -> View | None:
+        """Return the last copy; None if there is none, or it is too old."""
+        with self._lock:
+            return None if now_s > self._read_at + STALE_S else self._view
+
+    def profile(self, application: str | None) -> Profile | None:
+        """Return the profile of an application; None if it has none, or none was read yet."""
+        if application is None:
+            return None
+        with self._lock:
+            if len(self._asked) < MAX_PROFILES:
+                self._asked.add(application)
+            return self._profiles.get(application, (None, 0.0))[0]
+
+    def refresh(self) -> None:
+        """Read the changes of the cluster, and the profiles that are missing or old."""
+        view = view_of(self._follower.follow().snapshot())
+        now_s = time.monotonic()
+        with self._lock:
+            self._view, self._read_at = view, now_s
+            due = [
+                name
+                for name in self._asked
+                if name not in self._profiles or now_s > self._profiles[name][1] + PROFILE_S
+            ]
+        for name in due:
+            found = profile_named(name)
+            with self._lock:
+                self._profiles[name] = (found, now_s)
+
+    def start(self) -> None:
+        """Refresh in a thread of its own."""
+        self._thread = Thread(target=self._run, name="extender-views", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(5.0)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    self.refresh()
+                except (DatabaseError, InterfaceError) as error:
+                    logger.warning("the extender cannot read the cluster: %s", error)
+                    connection.close()
+                self._stop.wait(REFRESH_S)
+        finally:
+            connection.close()
