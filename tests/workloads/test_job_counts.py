@@ -133,3 +133,12 @@ def test_one_process_folds_at_a_time() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(7103)")
         assert meanwhile(fold_job_counts) == 0
     assert fold_job_counts() == 1
+
+
+def test_folding_joins_nothing_after_the_table_was_analysed_empty() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE workloads_jobcountchange")
+        cursor.execute(f"EXPLAIN {counts._FOLD}", [counts._LOCK, counts.BATCH])
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Join" not in plan
+    assert "Nested Loop" not in plan

@@ -7,11 +7,13 @@ from apps.common.infrastructure.database import fetch_rows
 BATCH: Final = 50_000
 _LOCK: Final = 7103  # advisory: one process folds at a time
 
-# One statement, so that a reader sees a change either here or in the counts, never in both.
+# One statement, so that a reader sees a change either here or in the counts, never in both. A
+# range instead of a join: the table is mostly empty when it is analysed, and PostgreSQL then joins
+# by a nested loop, whose time is quadratic.
 _FOLD: Final = """
 WITH oldest AS (SELECT id FROM workloads_jobcountchange
-                WHERE pg_try_advisory_xact_lock(%s) ORDER BY id LIMIT %s),
-     taken AS (DELETE FROM workloads_jobcountchange c USING oldest WHERE c.id = oldest.id
+                WHERE (SELECT pg_try_advisory_xact_lock(%s)) ORDER BY id LIMIT %s),
+     taken AS (DELETE FROM workloads_jobcountchange WHERE id <= (SELECT max(id) FROM oldest)
                RETURNING project_id, application_id, target_kind, state, change),
      folded AS (
          INSERT INTO workloads_jobcount AS n (project_id, application_id, target_kind, state, jobs)
