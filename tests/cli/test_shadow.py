@@ -58,8 +58,8 @@ def test_a_shadow_is_shown_with_its_most_different_decisions(berth: Berth) -> No
     assert [row["decision"] for row in found["decisions"]][:2] == [str(far.pk), str(near.pk)]
 
 
-def test_a_wrong_policy_is_a_usage_error(berth: Berth) -> None:
+def test_an_unknown_policy_is_refused(berth: Berth) -> None:
     code, _, err = berth("shadow", "start", "fifo")
-    assert code == Exit.USAGE
+    assert code == Exit.FAILED
     assert "must be one of" in err
     assert not Shadow.objects.exists()
