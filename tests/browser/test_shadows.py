@@ -43,7 +43,7 @@ def test_a_shadow_is_started_and_stopped(visitor: Visitor) -> None:
     Shadow.objects.all().delete()
     page = visitor.visit("/shadows/")
     expect(page.locator("#shadow-list")).to_contain_text("No shadow policy yet")
-    page.get_by_label("Policy", exact=True).select_option("expected")
+    page.locator("select[name=policy]").select_option("expected")
     page.get_by_label("spread", exact=True).fill("0")
     page.get_by_label("Share of the decisions").fill("25")
     page.get_by_label("Hours until it ends").fill("2")
