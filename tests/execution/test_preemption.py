@@ -431,3 +431,34 @@ def test_a_preview_is_read_again_if_a_victim_ended_meanwhile(
     monkeypatch.setattr(preemption, "preemptible_jobs", late)
     assert names(preview_preemption(job.id)) == ["low-0"]
     assert (answers, launch_of(dear).cancel_requested) == ([], False)
+
+
+def batch(units: int, count: int) -> list[Job]:
+    """Waiting jobs of equal requests, oldest first."""
+    fields: dict[str, Any] = {
+        "application": known(), "target": BEST_EFFORT, "priority": 5, "units_requested": units,
+        "project": factories.project(), "created_by": factories.user(),
+    }  # fmt: skip
+    jobs = [factories.job(f"member-{n}", **fields) for n in range(count)]
+    factories.waiting_shape(*jobs, units=units, min_units=units, run_high_s=100.0)
+    return jobs
+
+
+def test_of_a_batch_of_equal_requests_the_oldest_job_preempts_others() -> None:
+    low([0, 1, 2, 3])
+    low([4, 5, 6, 7])
+    first, second = batch(2, 2)
+    assert preview_preemption(first.id).outcome is Outcome.POSSIBLE
+    found = preview_preemption(second.id)
+    assert (found.outcome, found.message) == (
+        Outcome.IMPOSSIBLE,
+        "member-0 has the same request and is older, so it starts first. Preempt for it.",
+    )
+
+
+def test_the_members_of_a_running_batch_are_victims_one_by_one() -> None:
+    members = [low([unit], f"member-{unit}") for unit in range(4)]
+    low([4, 5, 6, 7], priority=5)
+    assert sorted(names(apply(urgent(2)))) == ["member-0", "member-1"]
+    stopped = Launch.objects.filter(cancel_requested=True).count()
+    assert (stopped, len(members)) == (2, 4)

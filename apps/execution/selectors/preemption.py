@@ -19,6 +19,7 @@ from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.preemption import Candidates
 from apps.scheduling.core.preemption_limits import PreemptionLimits
 from apps.scheduling.core.promises import DEADLINE, NO_TARGET, RATE, RunningJob, RunningJobs
+from apps.workloads.models import Job
 
 _MAY_STOP: Final = """
     l.state = 'running' AND NOT l.cancel_requested AND l.backend = ANY(%(requeue)s)
@@ -238,6 +239,17 @@ def victims_are_stopping(job_id: UUID) -> bool:
     """Return True if jobs are being stopped whose units are reserved for a job."""
     rows = fetch_rows(_STOPPING, [job_id])
     return bool(rows[0][0])
+
+
+def first_of_request(job: Job) -> str | None:
+    """Return the name of the oldest job that waits with the same request; None if it is this one.
+
+    Agents evaluate the oldest jobs of a request only: units that are reserved for another one,
+    such as a later job of a batch, would stay free.
+    """
+    same = Job.objects.filter(shape_id=job.shape_id, held=False, cancel_requested=False)
+    oldest = same.order_by("created_at", "id").first()
+    return None if oldest is None or oldest.pk == job.pk else oldest.name
 
 
 _WAITING: Final = """

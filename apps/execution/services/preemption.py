@@ -21,6 +21,7 @@ from apps.common.infrastructure.notifications import wake
 from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import (
     PreemptibleJob,
+    first_of_request,
     preemptible_jobs,
     running_cluster,
     victims_are_stopping,
@@ -182,9 +183,14 @@ def _waiting_job(job_id: UUID) -> Job:
 def _why_not(job: Job) -> str:
     """Return why a job cannot preempt others now; empty if it can."""
     why_not = why_no_preemption(job)
-    if not why_not and victims_are_stopping(job.pk):
+    if why_not:
+        return why_not
+    if victims_are_stopping(job.pk):
         return "Running jobs are being stopped for this job already."
-    return why_not
+    first = first_of_request(job)
+    if first is not None:
+        return f"{first} has the same request and is older, so it starts first. Preempt for it."
+    return ""
 
 
 def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple[Victim, ...]:

@@ -66,6 +66,12 @@ def execution_kinds() -> list[Kind]:
                 "scheduling_startestimate", "at", cutoff(settings.BERTH_SYSTEM_DAYS)
             ),
         ),
+        Kind(
+            "preemption_proposals",
+            lambda: delete_before(
+                "execution_preemptionproposal", "at", cutoff(settings.BERTH_JOB_DAYS)
+            ),
+        ),
         Kind("shadows", lambda: prune_shadows(before=cutoff(settings.BERTH_SHADOW_DAYS))),
         Kind("changes", lambda: prune_changes(before=_earlier(_of_changes(), _of_checkpoints()))),
         Kind(
