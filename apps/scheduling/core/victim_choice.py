@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core.capacity import SLACK
 from apps.scheduling.core.preemption import (
     Candidate,
     Candidates,
@@ -279,8 +280,16 @@ def _listed(waiting: Waiting, rooms: Rooms, running: Candidates, group: _Group) 
         listed[cheapest[capped == size][: -(-waiting.units // size)]] = True
     per_unit = np.lexsort((jobs, -gain, lost / gain, broken))
     listed[per_unit[: SPARE * waiting.units + MAX_EXACT]] = True
-    listed[_on_cheap_servers(waiting, rooms, running, group, jobs)] = True
+    if waiting.is_spread or _resources_bind(rooms, group):
+        listed[_on_cheap_servers(waiting, rooms, running, group, jobs)] = True
     return listed
+
+
+def _resources_bind(rooms: Rooms, group: _Group) -> bool:
+    """Return True if the end of some candidate frees less than its units need."""
+    part, parts = group.of_parts, group.parts
+    needed = parts.units[part, None] * rooms.per_unit[parts.server[part]]
+    return bool((parts.freed[part] * (1.0 + SLACK) < needed).any())
 
 
 def _on_cheap_servers(
