@@ -180,12 +180,19 @@ def approval_summary(plan: Plan) -> ApprovalSummary:
 
 @dataclass(frozen=True, slots=True)
 class MigrationRow:
-    """One migration with server names; ``state`` is the displayed state."""
+    """One migration with server names.
+
+    Attributes
+    ----------
+    state : displayed
+    lost : work that a restart loses, a text; "" = a live migration
+    """
 
     move: PlannedMigration
     source: str
     target: str
     state: str
+    lost: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +230,14 @@ def bundles(plan: Plan, moves: Sequence[PlannedMigration]) -> list[BundleRow]:
     }
     names = server_names(s for m in moves for s in (m.from_server_id, m.to_server_id))
     grouped: dict[int, list[MigrationRow]] = {}
+    losses = placement_plans.restart_losses(moves)
     for move in moves:
         source = names.get(move.from_server_id, f"#{move.from_server_id}")
         target = names.get(move.to_server_id, f"#{move.to_server_id}")
-        grouped.setdefault(move.bundle, []).append(MigrationRow(move, source, target, shown(move)))
+        lost_s = losses.get(move.pk)
+        lost = "" if lost_s is None else formats.duration(lost_s)
+        row = MigrationRow(move, source, target, shown(move), lost)
+        grouped.setdefault(move.bundle, []).append(row)
     return [
         _bundle(number, migrations, rewritten.get(number, ""))
         for number, migrations in grouped.items()
@@ -262,7 +273,14 @@ def _bundle(number: int, migrations: Sequence[MigrationRow], rewritten: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Jobs and servers affected by a plan; ``duration`` is a text."""
+    """Jobs and servers affected by a plan.
+
+    Attributes
+    ----------
+    duration : a text
+    restarts : jobs that restart
+    lost : work that they lose, a text
+    """
 
     moves: int
     jobs: int
@@ -270,11 +288,14 @@ class Impact:
     units: int
     duration: str
     needs_confirmation: bool
+    restarts: int
+    lost: str
 
 
 def impact(moves: Sequence[PlannedMigration]) -> Impact:
     """Return the jobs and servers affected by migrations that are not excluded."""
     included = [move for move in moves if not placement_plans.is_left_out(move)]
+    losses = placement_plans.restart_losses(included)
     seconds = max((end for _, end in _spans(included)), default=0.0)
     return Impact(
         moves=len(included),
@@ -283,6 +304,8 @@ def impact(moves: Sequence[PlannedMigration]) -> Impact:
         units=sum(move.units for move in included),
         duration=formats.duration(seconds),
         needs_confirmation=len(included) > CONFIRM_ABOVE,
+        restarts=len(losses),
+        lost=formats.duration(sum(losses.values())),
     )
 
 

@@ -1,5 +1,8 @@
 """Duration and outcome of migrations from one server to another.
 
+A backend without live migration stops the job and starts it on the new server. The job then
+repeats its work, as no backend of this kind knows a checkpoint.
+
 Live migration (pre-copy) copies the memory of a running container, then repeatedly the pages that
 have changed, and pauses the container for the last ones. One copy of all its memory over the
 network is the minimum duration; we pause the container for that long, the worst case.
@@ -15,6 +18,9 @@ from typing import Final
 
 MIN_S: Final = 1.0
 NETWORK_SHARE: Final = 0.5  # the rest is left to the jobs on the two servers
+
+
+STOP_S: Final = 6.0  # in which a backend stops a job: SIGKILL follows after 5
 
 
 class MigrationOutcome(StrEnum):
@@ -64,6 +70,22 @@ def migration_s(memory_bytes: float, from_bps: float, to_bps: float) -> float:
             f"memory must be >= 0 and both networks > 0, got {memory_bytes}, {from_bps}, {to_bps}"
         )
     return max(MIN_S, 8.0 * memory_bytes / (NETWORK_SHARE * min(from_bps, to_bps)))
+
+
+def lost_s(now_s: float, started_s: float, suspended_for_s: float) -> float:
+    """Cluster seconds of work that a running job loses if it is stopped now.
+
+    Parameters
+    ----------
+    started_s : of its launch
+    suspended_for_s : in which it did not work
+    """
+    return max(0.0, now_s - started_s - suspended_for_s)
+
+
+def restart_s(lost: float) -> float:
+    """Cluster seconds by which a restart delays a job: its stop, and the work to repeat."""
+    return STOP_S + lost
 
 
 def parts_after_migration(

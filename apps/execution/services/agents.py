@@ -33,6 +33,7 @@ from apps.execution.services.heartbeats import beat, store_heartbeats
 from apps.execution.services.launch_reports import record_ended, record_started
 from apps.execution.services.launches import release_jobs, request_launches
 from apps.execution.services.recovery import requeue_launch
+from apps.execution.services.restarts import record_restarts
 from apps.execution.services.suspension import record_suspensions
 from apps.inventory import services as inventory
 from apps.inventory.core.backends import AGENT, MACHINES
@@ -52,6 +53,7 @@ FROM scheduling_allocation a
 JOIN workloads_job j ON j.id = a.job_id
 JOIN execution_launch l ON l.job_id = j.id AND l.state IN ('requested', 'running')
 WHERE a.server_id = %s AND a.released_seq IS NULL AND l.backend = %s AND j.program IS NOT NULL
+  AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)  -- reserved until the job was stopped
 ORDER BY l.id
 """
 _OWN: Final = """
@@ -122,6 +124,8 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
         with fenced(agent, epoch):
             record_suspensions(suspensions)
     if ended:
+        with fenced(agent, epoch):
+            record_restarts(ended)
         with fenced(agent, epoch):
             record_ended(ended, release_jobs=release_jobs)
     for launch, message in sorted(lost.items()):

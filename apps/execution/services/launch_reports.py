@@ -27,13 +27,14 @@ SET state = 'running', started_s = d.at, claimed_by = %s,
 FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
 WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s
 """
+TO_RESTART: Final = "stopped to restart on another server"  # message of a launch
 PREEMPTED: Final = "preempted"  # outcome of a launch that was stopped, but not its job
 _END: Final = """
 UPDATE execution_launch l
 SET state = 'ended', ended_s = d.at,
     outcome = CASE WHEN d.outcome = 'cancelled' AND l.cancel_requested AND NOT j.cancel_requested
                    THEN 'preempted' ELSE d.outcome END,
-    message = left(d.message, 500),
+    message = left(coalesce(nullif(d.message, ''), l.message), 500),
     claimed_until = NULL
 FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[], %s::int[])
      AS d(id, at, outcome, message, exit_code), workloads_job j
@@ -74,12 +75,16 @@ def record_ended(
             [row.exit_code for row in rows],
         ],
     )
-    preempted = [row[0] for row in changed if row[2] == PREEMPTED]
+    stranded = [row[0] for row in changed if row[2] == PREEMPTED and row[3] == TO_RESTART]
+    preempted = [row[0] for row in changed if row[2] == PREEMPTED and row[3] != TO_RESTART]
     workloads.lock_jobs([row[0] for row in changed])
     moved = workloads.end_jobs([_job_end(row) for row in changed if row[2] != PREEMPTED])
     if preempted:
         message = "its units were given to a job of higher priority"
         moved += workloads.requeue_lost(preempted, reason=Reason.PREEMPTED, message=message)
+    if stranded:
+        message = "the server on which it was to restart went down"
+        moved += workloads.requeue_lost(stranded, reason=Reason.BACKEND_LOST, message=message)
     release_jobs([row[0] for row in changed])
     workloads.record_transitions(moved)
 

@@ -146,7 +146,8 @@ def _update_launch_parts(done: Migration) -> None:
         to_server=done.to_server_id,
     )
     _run(
-        'UPDATE execution_launch SET "order" = %s WHERE id = %s',
+        # a launch that was stopped to restart the job stays as it was
+        """UPDATE execution_launch SET "order" = %s WHERE id = %s AND state <> 'ended'""",
         [json.dumps(order), done.launch_id],
     )
 

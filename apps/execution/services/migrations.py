@@ -13,17 +13,26 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.execution.core.migration import MigrationOutcome, MigrationReport, migration_s
+from apps.execution.core.migration import (
+    MigrationOutcome,
+    MigrationReport,
+    lost_s,
+    migration_s,
+    restart_s,
+)
 from apps.execution.models import Launch, LaunchState, Migration
-from apps.execution.services.locks import lock_migrations
+from apps.execution.services.locks import lock_launches_of, lock_migrations
 from apps.execution.services.migration_reports import OPEN, migration_event, record_locked_reports
-from apps.inventory.core.backends import Capability, backends_with
+from apps.execution.services.restarts import stop_to_restart
+from apps.inventory.core.backends import Capability, Move, backends_with, move_of
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events
 from apps.scheduling import services as scheduling
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
+
+_MOVABLE: Final = backends_with(Capability.MOVE_LIVE) | backends_with(Capability.MOVE_RESTART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,8 @@ class MigrationRefusal(StrEnum):
     JOB_IS_MOVING = "job_is_moving"
     SAME_SERVER = "same_server"
     SERVER_CLOSED = "server_closed"
+    OTHER_BACKEND = "other_backend"
+    SEVERAL_SERVERS = "several_servers"
     UNITS_SHORT = "units_short"
     CAPACITY_SHORT = "capacity_short"
 
@@ -61,6 +72,10 @@ MEANINGS: Final = {
     MigrationRefusal.JOB_IS_MOVING: "another part of the job is migrating",
     MigrationRefusal.SAME_SERVER: "the allocation is already on this server",
     MigrationRefusal.SERVER_CLOSED: "the server was removed, or accepts no new work",
+    MigrationRefusal.OTHER_BACKEND: "the server belongs to another backend",
+    MigrationRefusal.SEVERAL_SERVERS: (
+        "the job runs on several servers, and its backend can only restart it as a whole"
+    ),
     MigrationRefusal.UNITS_SHORT: "the server has too few free units",
     MigrationRefusal.CAPACITY_SHORT: "the server has too little free memory, network or storage",
 }
@@ -68,7 +83,12 @@ MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AcceptedMigration:
-    """A request that became a migration; ``predicted_s`` is its pause in cluster seconds."""
+    """A request that became a migration.
+
+    Attributes
+    ----------
+    predicted_s : cluster seconds: the pause, or the delay of a restart with the work lost
+    """
 
     request: MigrationRequest
     migration_id: int
@@ -91,6 +111,8 @@ class _MigratingAllocation(NamedTuple):
     server: int
     units: int
     memory_bytes: int
+    backend: str
+    parts: int  # allocations on which the job runs
 
 
 def request_migrations(
@@ -124,10 +146,16 @@ def request_migrations(
 
 
 def _lock_running(job_ids: Iterable[UUID]) -> dict[UUID, Job]:
+    ids = set(job_ids)
+    restarting = Launch.objects.filter(
+        job__in=ids, state=LaunchState.RUNNING,
+        backend__in=backends_with(Capability.MOVE_RESTART),
+    )  # fmt: skip
+    lock_launches_of(restarting.values_list("job_id", flat=True))
     running = Job.objects.select_for_update(of=("self",), no_key=True).filter(
-        id__in=set(job_ids), state=JobState.RUNNING, cancel_requested=False,
+        id__in=ids, state=JobState.RUNNING, cancel_requested=False,
         launches__state=LaunchState.RUNNING,
-        launches__backend__in=backends_with(Capability.MOVE_LIVE),
+        launches__backend__in=_MOVABLE,
     )  # fmt: skip
     return {job.id: job for job in running.order_by("id")}
 
@@ -135,9 +163,12 @@ def _lock_running(job_ids: Iterable[UUID]) -> dict[UUID, Job]:
 def _sources(allocation_ids: Iterable[int]) -> dict[int, _MigratingAllocation]:
     """Read the live allocations on which jobs run; reserved ones are left out."""
     rows = fetch_rows(
-        """SELECT id, job_id, server_id, cores, memory_bytes FROM scheduling_allocation
-           WHERE id = ANY(%s) AND released_seq IS NULL
-             AND (moved_from IS NULL OR moved_s IS NOT NULL)""",
+        """SELECT a.id, a.job_id, a.server_id, a.cores, a.memory_bytes, s.backend,
+                  (SELECT count(*) FROM scheduling_allocation o
+                   WHERE o.job_id = a.job_id AND o.released_seq IS NULL)
+           FROM scheduling_allocation a JOIN inventory_server s ON s.id = a.server_id
+           WHERE a.id = ANY(%s) AND a.released_seq IS NULL
+             AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)""",
         [sorted(set(allocation_ids))],
     )
     return {key: _MigratingAllocation(*values) for key, *values in rows}
@@ -159,9 +190,13 @@ def _reserve(
 ) -> list[int | MigrationRefusal]:
     """Reserve the target units; the id of the new allocation, or the refusal, per request."""
     migrating, refusals = _migrating(jobs), list[MigrationRefusal | None]()
+    targets = {request.to_server_id for request in requests}
+    backends = dict(Server.objects.filter(id__in=targets).values_list("id", "backend"))
     for request in requests:
         source = sources.get(request.allocation_id)
         refusals.append(_refusal(request, jobs, source, migrating))
+        if refusals[-1] is None and source is not None:
+            refusals[-1] = _misfit(source, backends.get(request.to_server_id))
         if refusals[-1] is None:
             migrating.add(request.job_id)
     reservations = [
@@ -186,6 +221,14 @@ def _refusal(
     if request.job_id in migrating:
         return MigrationRefusal.JOB_IS_MOVING
     return MigrationRefusal.SAME_SERVER if source.server == request.to_server_id else None
+
+
+def _misfit(source: _MigratingAllocation, backend: str | None) -> MigrationRefusal | None:
+    """Return why the backend cannot migrate the allocation; ``backend`` None: no such server."""
+    if backend not in {None, source.backend}:
+        return MigrationRefusal.OTHER_BACKEND
+    is_whole = move_of(source.backend) is Move.LIVE or source.parts == 1
+    return None if is_whole else MigrationRefusal.SEVERAL_SERVERS
 
 
 def _outcome(reserved: int | scheduling.ReservationFailure) -> int | MigrationRefusal:
@@ -217,16 +260,35 @@ def _create(
             from_server_id=origin.server,
             to_server_id=request.to_server_id,
             units=origin.units,
-            predicted_s=migration_s(
-                origin.memory_bytes, network[origin.server], network[request.to_server_id]
+            predicted_s=_predicted_s(
+                jobs[request.job_id],
+                origin,
+                (network[origin.server], network[request.to_server_id]),
+                now_s,
             ),
             requested_s=now_s,
             reason_code=request.reason,
         )
         for (request, target), origin in zip(reserved, origins, strict=True)
     )
+    stop_to_restart(
+        [
+            migration
+            for migration, origin in zip(created, origins, strict=True)
+            if move_of(origin.backend) is Move.RESTART
+        ],
+        at_s=now_s,
+    )
     record_events([migration_event("job.moving", migration) for migration in created])
     return created
+
+
+def _predicted_s(
+    job: Job, origin: _MigratingAllocation, network_bps: tuple[int, int], now_s: float
+) -> float:
+    if move_of(origin.backend) is Move.RESTART:
+        return restart_s(lost_s(now_s, job.started_s or now_s, job.suspended_for_s))
+    return migration_s(origin.memory_bytes, *network_bps)
 
 
 def cancel_migrations(migration_ids: Sequence[int]) -> set[int]:

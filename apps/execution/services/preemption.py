@@ -18,6 +18,7 @@ from apps.accounts.services.audit import Act, record_act
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.notifications import wake
+from apps.execution.core.migration import STOP_S
 from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import (
     PreemptibleJob,
@@ -44,7 +45,6 @@ from apps.scheduling.services.reservations import (
 from apps.workloads import services as workloads
 from apps.workloads.models import Job
 
-STOP_S: Final = 6.0  # wall seconds in which a backend stops a job: SIGKILL follows after 5
 MESSAGE: Final = "preempted by a job of higher priority"
 CHANGED: Final = "The victims or the free units have changed. Read the preview again."
 

@@ -128,7 +128,7 @@ def _recover(loss: _Loss) -> int:
 def _end_launches(lost: Sequence[tuple[UUID, int]], message: str) -> None:
     """Requeue or fail locked jobs, end their launches and release their units.
 
-    Launches that were preempted do not count as attempts.
+    Launches that were preempted, or stopped to restart elsewhere, do not count as attempts.
     """
     preempted = _preempted([job for job, _ in lost])
     requeued = [job for job, n in lost if n - preempted.get(job, 0) < MAX_ATTEMPTS]
@@ -157,10 +157,10 @@ def _end_launches(lost: Sequence[tuple[UUID, int]], message: str) -> None:
 
 
 def _preempted(jobs: Sequence[UUID]) -> dict[UUID, int]:
-    """Return how many launches of jobs were preempted."""
+    """Return how many launches of jobs Berth has stopped."""
     rows = fetch_rows(
         """SELECT job_id, count(*) FROM execution_launch
-           WHERE job_id = ANY(%s) AND outcome = 'preempted' GROUP BY job_id""",
+           WHERE job_id = ANY(%s) AND outcome IN ('preempted', 'moved') GROUP BY job_id""",
         [list(jobs)],
     )
     return dict(rows)

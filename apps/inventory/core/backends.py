@@ -19,6 +19,7 @@ class Capability(StrEnum):
     CORES = "cores"  # run a job on the cores that its units name
     COMMANDS = "commands"  # run the command of a job
     MOVE_LIVE = "move: live"  # migrate a running job and keep its work
+    MOVE_RESTART = "move: restart"  # stop a running job and start it on another server
     SUSPEND = "suspend"  # stop the processes of a running job, and continue them
     PROBE = "probe"  # profile a new application
     USAGE = "usage"  # report what a job uses
@@ -44,6 +45,7 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
         {
             Capability.CORES,
             Capability.COMMANDS,
+            Capability.MOVE_RESTART,
             Capability.SUSPEND,
             Capability.USAGE,
             Capability.REQUEUE,
@@ -53,6 +55,22 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
     # Kubernetes binds a pod once: no move, no pause, and no second start of the same pod
     KUBERNETES: frozenset(),
 }
+
+
+class Move(StrEnum):
+    """How a backend brings a running job to another server."""
+
+    LIVE = "live"  # the job keeps its work
+    RESTART = "restart"  # the job loses its work
+    NONE = "none"
+
+
+def move_of(backend: str) -> Move:
+    """Return how a backend moves a running job."""
+    known = CAPABILITIES.get(backend, frozenset())
+    if Capability.MOVE_LIVE in known:
+        return Move.LIVE
+    return Move.RESTART if Capability.MOVE_RESTART in known else Move.NONE
 
 
 def backends_with(capability: Capability) -> frozenset[str]:

@@ -6,6 +6,8 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from apps.common.api.representations import time
+from apps.execution.core.migration import restart_s
+from apps.inventory.core.backends import Move
 from apps.inventory.selectors import server_names
 from apps.placement.api.plan_request_serializers import LOOP_FIELDS, MODES, LoopChangeSerializer
 from apps.placement.core.rebalancing import changes
@@ -26,6 +28,7 @@ STATES: Final = [(state.value, state.value) for state in PlanState]
 CAUSES: Final = [(cause.value, cause.value) for cause in PlanCause]
 MIGRATION_STATES: Final = [(state.value, state.value) for state in PlannedMigrationState]
 PURPOSES: Final = [(purpose.value, purpose.value) for purpose in MigrationPurpose]
+MOVES: Final = [(move.value, move.value) for move in (Move.LIVE, Move.RESTART)]
 CHANGES: Final = [(change, change) for change in (changes.DROPPED, changes.REWRITTEN)]
 PREVIEW_STATES: Final = [(state.value, state.value) for state in PreviewState]
 BULKY: Final = ("jobs",)  # parts of a prediction that lists omit
@@ -147,7 +150,15 @@ class PlannedMigrationSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=MIGRATION_STATES)
     message = serializers.CharField(allow_blank=True)
     migration = serializers.IntegerField(allow_null=True)
-    predicted_seconds = serializers.FloatField(help_text="Predicted downtime in cluster time.")
+    predicted_seconds = serializers.FloatField(
+        help_text="Predicted downtime in cluster time; of a restart with the work to repeat."
+    )
+    move = serializers.ChoiceField(
+        choices=MOVES, help_text="restart: the job is stopped, and starts again on the new server."
+    )
+    lost_seconds = serializers.FloatField(
+        help_text="Work that a restart loses, in cluster time: until it begins, as of now."
+    )
     began_cluster_seconds = serializers.FloatField(allow_null=True)
     ended_cluster_seconds = serializers.FloatField(allow_null=True)
 
@@ -267,10 +278,13 @@ def represent_migrations(migrations: Iterable[PlannedMigration]) -> list[dict[st
     """Return migrations, loaded with their jobs, as JSON."""
     rows = list(migrations)
     names = server_names(s for m in rows for s in (m.from_server_id, m.to_server_id))
-    return [_migration(row, names) for row in rows]
+    losses = selectors.restart_losses(rows)
+    return [_migration(row, names, losses.get(row.pk)) for row in rows]
 
 
-def _migration(row: PlannedMigration, servers: Mapping[int, str]) -> dict[str, Any]:
+def _migration(
+    row: PlannedMigration, servers: Mapping[int, str], lost: float | None
+) -> dict[str, Any]:
     return {
         "ordinal": row.ordinal,
         "bundle": row.bundle,
@@ -285,7 +299,9 @@ def _migration(row: PlannedMigration, servers: Mapping[int, str]) -> dict[str, A
         "state": str(row.state),
         "message": row.message,
         "migration": row.migration_id,
-        "predicted_seconds": row.predicted_s,
+        "predicted_seconds": row.predicted_s if lost is None else restart_s(lost),
+        "move": str(Move.LIVE if lost is None else Move.RESTART),
+        "lost_seconds": lost or 0.0,
         "began_cluster_seconds": row.began_s,
         "ended_cluster_seconds": row.ended_s,
     }

@@ -9,9 +9,11 @@ from uuid import UUID
 from django.db.models import Count, Max, Q, QuerySet
 
 from apps.common.core.errors import NotFoundError
+from apps.execution.core.migration import STOP_S, lost_s
 from apps.execution.models import Migration, MigrationState
+from apps.inventory.core.backends import Move, move_of
 from apps.inventory.models import Server, ServerState
-from apps.inventory.selectors import server_names
+from apps.inventory.selectors import cluster_now, server_names
 from apps.operations.models import Event
 from apps.placement.core.rebalancing import changes
 from apps.placement.core.rebalancing.executor import PendingMigration, Resources
@@ -25,6 +27,7 @@ from apps.placement.models import (
 )
 from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import IN_USE
+from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
 HOUR_S: Final = 3600.0
@@ -233,6 +236,32 @@ def _needed(units: int, per_unit: _PerUnit, target: Server) -> Resources:
     totals = (target.memory_bytes, target.network_bps, target.storage_bytes)
     each = (r or total // target.cores for r, total in zip(per_unit, totals, strict=True))
     return Resources(units, *(units * amount for amount in each))
+
+
+def restart_losses(migrations: Iterable[PlannedMigration]) -> dict[int, float]:
+    """Return the cluster seconds of work that restarts lose, by id of the planned migration.
+
+    As of now, until the migration begins. Live migrations lose none and are left out. Loads the
+    jobs that are not loaded.
+    """
+    rows = list(migrations)
+    backends = dict(
+        Server.objects.filter(pk__in={row.from_server_id for row in rows}).values_list(
+            "pk", "backend"
+        )
+    )
+    restarts = [
+        row for row in rows if move_of(backends.get(row.from_server_id, "")) is Move.RESTART
+    ]
+    if not restarts:
+        return {}
+    now_s = cluster_now()
+    return {
+        row.pk: row.predicted_s - STOP_S
+        if row.began_s is not None or row.job.state != JobState.RUNNING
+        else lost_s(now_s, row.job.started_s or now_s, row.job.suspended_for_s)
+        for row in restarts
+    }
 
 
 def stale_migrations(migrations: Iterable[PlannedMigration]) -> list[PlannedMigration]:

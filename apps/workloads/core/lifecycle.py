@@ -34,6 +34,7 @@ ACTIVE_STATES: Final = frozenset({JobState.STARTING, JobState.RUNNING})
 
 _ENDS: Final = TERMINAL_STATES
 
+# running -> starting: its migration to another server restarts it there.
 # queued -> profiling: the application lost its profile while the job waited.
 # starting, running -> queued: the launch was lost.
 # submitted, profiling, queued -> succeeded: its backend ran it without Berth.
@@ -43,7 +44,7 @@ TRANSITIONS: Final = {
     JobState.PROFILING: {JobState.QUEUED} | _ENDS,
     JobState.QUEUED: {JobState.PROFILING, JobState.STARTING} | _ENDS,
     JobState.STARTING: {JobState.RUNNING, JobState.QUEUED} | _ENDS,
-    JobState.RUNNING: {JobState.QUEUED} | _ENDS,
+    JobState.RUNNING: {JobState.STARTING, JobState.QUEUED} | _ENDS,
     JobState.SUCCEEDED: frozenset[JobState](),
     JobState.FAILED: frozenset[JobState](),
     JobState.CANCELLED: frozenset[JobState](),

@@ -35,6 +35,7 @@ from apps.workloads.services.progress import (
     record_transitions,
     report_progress,
     requeue_lost,
+    restart_jobs,
     start_running,
 )
 from apps.workloads.services.rows import lock_jobs
@@ -94,6 +95,7 @@ __all__ = [
     "report_progress",
     "request_suspension",
     "requeue_lost",
+    "restart_jobs",
     "send_to_profiling",
     "set_constraints",
     "set_held",

@@ -102,6 +102,23 @@ def requeue_lost(
     )
 
 
+def restart_jobs(job_ids: Sequence[UUID], *, at_s: float, message: str) -> list[UUID]:
+    """Let running jobs start again on units that they hold; their progress begins at 0.
+
+    Returns the ids of the jobs changed. Records no event: the migration does.
+    """
+    lock_jobs(job_ids)
+    rows = fetch_rows(
+        """UPDATE workloads_job SET state = 'starting', placed_s = %s, placed_at = now(),
+                  updated_at = now(), attempts = attempts + 1, progress = 0.0,
+                  reason_code = %s, reason_message = left(%s, 500), reason_also = '[]',
+                  suspension = '', suspended_s = NULL, generation = generation + 1
+           WHERE id = ANY(%s) AND state = 'running' AND NOT cancel_requested RETURNING id""",
+        [at_s, Reason.STARTING, message, sorted(job_ids)],
+    )
+    return sorted(row[0] for row in rows)
+
+
 def record_transitions(rows: Iterable[tuple[Any, ...]]) -> None:
     """Record one event per transition; call it last in the transaction."""
     record_events([row_event(f"job.{row[3]}", row) for row in rows])

@@ -7,9 +7,11 @@ from uuid import UUID
 
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
 from apps.execution.core.diagnosis.remedies import RemedyKind
-from apps.execution.core.migration import migration_s
+from apps.execution.core.migration import lost_s, migration_s, restart_s
 from apps.execution.selectors.diagnosis import diagnosis
+from apps.inventory.core.backends import Move, move_of
 from apps.inventory.models import Server
+from apps.inventory.selectors import cluster_now
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.core.rebalancing.executor import migrations_without_room
 from apps.placement.models import MigrationPurpose, PlanCause, PlannedMigration
@@ -34,6 +36,19 @@ class JobMigration:
     allocation: Allocation
     source: Server
     target: Server
+
+    @property
+    def move(self) -> Move:
+        """How its backend migrates it."""
+        return move_of(self.source.backend)
+
+    @property
+    def lost_s(self) -> float:
+        """Cluster seconds of work that it loses now."""
+        if self.move is Move.LIVE:
+            return 0.0
+        now_s = cluster_now()
+        return lost_s(now_s, self.job.started_s or now_s, self.job.suspended_for_s)
 
     def as_arguments(self) -> dict[str, Any]:
         """JSON arguments of an operation, which `propose_job_migration` reads."""
@@ -75,6 +90,14 @@ def _movable(job: Job, source: Server, target: Server) -> JobMigration:
     allocation = held.exclude(moved_from__isnull=False, moved_s__isnull=True).first()
     if allocation is None:
         raise ConflictError(f"{job.name} has no units on {source.name}.")
+    if move_of(source.backend) is Move.NONE:
+        raise ConflictError(f"The backend of {job.name} cannot migrate running jobs.")
+    if source.backend != target.backend:
+        msg = f"{target.name} belongs to the backend {target.backend}, not to {source.backend}."
+        raise ConflictError(msg)
+    if move_of(source.backend) is Move.RESTART and held.count() > 1:
+        msg = f"{job.name} runs on several servers, and can only be restarted as a whole."
+        raise ConflictError(msg)
     return JobMigration(job, allocation, source, target)
 
 
@@ -114,7 +137,7 @@ def propose_job_migration(arguments: Mapping[str, Any], *, by: UUID | None) -> N
         created_by=by,
         message=(
             f"migrates {counted(migration.units, 'unit')} of {asked.job.name}"
-            f" from {asked.source.name} to {asked.target.name}{_expected(asked)}"
+            f" from {asked.source.name} to {asked.target.name}{_expected(asked)}{_loss(asked)}"
         ),
     )
 
@@ -133,6 +156,13 @@ def _expected(asked: JobMigration) -> str:
     return ""
 
 
+def _loss(asked: JobMigration) -> str:
+    """Say what a restart loses; "" of a live migration."""
+    if asked.move is Move.LIVE:
+        return ""
+    return f"; the job restarts there and loses {asked.lost_s:.0f} s of work, as of now"
+
+
 def _planned(asked: JobMigration) -> PlannedMigration:
     memory, source, target = asked.allocation.memory_bytes, asked.source, asked.target
     return PlannedMigration(
@@ -146,7 +176,11 @@ def _planned(asked: JobMigration) -> PlannedMigration:
         to_server_id=target.pk,
         units=asked.allocation.cores,
         gain=0.0,
-        predicted_s=migration_s(memory, source.network_bps, target.network_bps),
+        predicted_s=(
+            migration_s(memory, source.network_bps, target.network_bps)
+            if asked.move is Move.LIVE
+            else restart_s(asked.lost_s)
+        ),
     )
 
 

@@ -4,7 +4,11 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.common.core.errors import ConflictError, InvalidInputError
+from apps.dashboard.selectors.plan import impact
+from apps.execution.core.migration import STOP_S
+from apps.inventory.core.backends import AGENT, SLURM
 from apps.inventory.models import Server
+from apps.placement.api.plan_serializers import represent_migrations
 from apps.placement.core.rebalancing.lifecycle import PlanState
 from apps.placement.models import MigrationPurpose, Plan, PlanCause
 from apps.placement.services.rebalancing.approval import approve_plan
@@ -143,3 +147,27 @@ def test_the_units_of_a_job_inside_one_rack_stay_there(stage: Stage) -> None:
     same_rack = factories.server("s4", of=stage.servers[0].platform, rack="rack-0")
     proposal = propose_job_migration(asked(stage.one, target=same_rack.name), by=None)
     assert isinstance(proposal, NewPlan)
+
+
+def test_a_backend_without_live_migration_restarts_the_job(stage: Stage) -> None:
+    Server.objects.update(backend=AGENT)
+    plan = requested(stage)
+    assert "; the job restarts there and loses " in plan.message
+    rows = plan.migrations.select_related("job")
+    (shown,) = represent_migrations(rows)
+    assert shown["move"] == "restart"
+    assert shown["predicted_seconds"] == pytest.approx(shown["lost_seconds"] + STOP_S)
+    found = impact(list(rows))
+    assert (found.restarts, found.moves) == (1, 1)
+
+
+def test_a_backend_that_cannot_migrate_is_refused(stage: Stage) -> None:
+    Server.objects.update(backend=SLURM)
+    with pytest.raises(ConflictError, match="cannot migrate running jobs"):
+        requested_migration(stage.one.pk, "s0", "s2")
+
+
+def test_a_server_of_another_backend_is_refused(stage: Stage) -> None:
+    Server.objects.filter(name="s2").update(backend=AGENT)
+    with pytest.raises(ConflictError, match="s2 belongs to the backend agent, not to emulated"):
+        requested_migration(stage.one.pk, "s0", "s2")
