@@ -181,7 +181,7 @@ def _handler(fake: FakeApiServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901
             path, query = self._begin()
             if self._failed(path):
                 return
-            if path == "/version":
+            if path.rstrip("/") == "/version":
                 self._answer(200, {"major": "1", "minor": "0", "gitVersion": "v1.0.0-fake"})
                 return
             kind = path.rsplit("/", 1)[-1]

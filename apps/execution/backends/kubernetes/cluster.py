@@ -80,7 +80,9 @@ class Cluster:
         """
         with _answering("version"):
             api = client.VersionApi(self.core.api_client)
-            return str(api.get_code(_request_timeout=(CONNECT_S, REQUEST_S)).git_version)
+            # as JSON: the model of the client refuses answers without every field
+            answer = api.get_code(_preload_content=False, _request_timeout=(CONNECT_S, REQUEST_S))
+            return str(json.loads(_drain(answer)).get("gitVersion", "of unknown version"))
 
     def pods(self) -> "Source":
         """Return the list of all pods."""
