@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from apps.common.core.interference import SOURCES
-from benchmarks import real_profiling, realmix
+from benchmarks import leakage, real_profiling, realmix
 
 
 def source(state: str, speed: float, *, score: float | None = None) -> dict[str, Any]:
@@ -80,3 +80,11 @@ def test_requests_hold_the_scores_of_the_report(folder: Path) -> None:
 
 def test_a_placement_is_named_after_the_partner_of_the_first_program() -> None:
     assert realmix.partner_of({"xz": 1, "bzip2": 0, "rsync": 0, "pv": 1}) == "xz+pv"
+
+
+def test_only_speeds_that_are_clearly_below_the_limit_are_bold() -> None:
+    parts = {"l1cache": {"`l1d`": [0.80, 0.82], "`core`": [0.94, 0.96]}}
+    table = leakage.table_of(parts)
+    assert [row[1] for row in table[1:3]] == ["**0.81**", "0.95"]
+    # variance 0.0002 of both rows, two degrees of freedom: t is 2.92
+    assert table[3] == ["half of the 90 % interval", "0.03"]
