@@ -13,7 +13,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import loss, policies
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.expected import EXPLAINED, Weights, score
+from apps.scheduling.core.expected import BLOCK, EXPLAINED, Weights, score
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import MemoryCluster
 from apps.scheduling.core.types import Placed, Within
@@ -52,6 +52,16 @@ def test_exposure_by_hand() -> None:
     assert exposure[0, 0] == pytest.approx(first + second)
 
 
+def test_tolerance_by_hand() -> None:
+    # four units, two busy: the first is pressed by 60 / 3 = 20 points, the second by 30 / 3 = 10
+    caused = np.array([[[30.0], [60.0], [0.0], [0.0]]], dtype=np.float32)
+    tolerated = np.array([[[50.0], [90.0], [5.0], [5.0]]], dtype=np.float32)
+    busy = np.array([[True, True, False, False]])
+    sizes = np.array([4], dtype=np.int32)
+    assert loss.tolerance(caused, tolerated, busy, sizes)[0, 0] == pytest.approx(50.0 - 20.0)
+    assert loss.tolerance(caused, tolerated, ~busy, sizes)[0, 0] == pytest.approx(5.0 - 30.0)
+
+
 def test_a_server_of_one_unit_has_no_exposure() -> None:
     one = np.full((1, 1, N_SOURCES), 50.0, dtype=np.float32)
     assert not loss.exposure(one, one, np.array([1], dtype=np.int32)).any()
@@ -84,6 +94,37 @@ def test_the_terms_by_hand() -> None:
     assert total[4] == pytest.approx(lost + kept + neighbours - crowd)
     # the second free unit of a server counts the first as busy
     assert total[4] - total[5] == pytest.approx(weights.spread * 0.75**2 / 4.0)
+
+
+def test_pressure_above_100_points_costs_what_100_points_cost() -> None:
+    caused = np.zeros((3, N_SOURCES), dtype=np.float32)
+    caused[1, 0], caused[2, 0] = 300.0, 450.0  # pressures 100 and 150
+    snapshot = replace(idle(topology((4, 4, 4))), server_caused=caused)
+    total = scores(snapshot, tolerated=np.full(N_SOURCES, 50.0))
+    assert total[0] > total[4] == total[8]
+
+
+def test_the_headroom_is_what_the_job_tolerates_beyond_the_pressure() -> None:
+    caused = np.zeros((2, N_SOURCES), dtype=np.float32)
+    caused[1, 0] = 150.0  # pressure 50
+    snapshot = replace(idle(topology((4, 4))), server_caused=caused)
+    state = BatchState.of(snapshot, TopologyFacts(snapshot.topology), writable=False)
+    asked = request(tolerated=np.full(N_SOURCES, 70.0))
+    headroom = score(state, asked, np.array([0, 4]), 1).headroom
+    assert headroom[:, 0].tolist() == [70.0, 20.0]
+    assert headroom[:, 1].tolist() == [70.0, 70.0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_equal_servers_are_taken_by_turns_of_their_blocks(seed: int) -> None:
+    snapshot = idle(topology((1,) * (2 * BLOCK + 1)))
+    state = BatchState.of(snapshot, TopologyFacts(snapshot.topology), writable=False)
+    units = np.arange(2 * BLOCK + 1)
+    turns = score(state, request(), units, seed).key[:, 1]
+    of_blocks = [set(turns[n : n + BLOCK].tolist()) for n in range(0, units.size, BLOCK)]
+    order = [block.pop() for block in of_blocks if len(block) == 1]
+    first = order.index(0)
+    assert [*order[first:], *order[:first]] == [0, -1, -2]
 
 
 def test_it_prefers_a_fast_platform_until_its_neighbours_cost_more() -> None:
