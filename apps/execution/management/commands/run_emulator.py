@@ -20,6 +20,7 @@ from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
 from apps.execution.backends.emulated.launch_delays import MEASURED
 from apps.execution.backends.emulated.port import NoServersError
 from apps.execution.backends.emulated.site import WORLD_NAMES
+from apps.execution.backends.emulated.warm_up import warm_up
 from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, Environment, run
 from apps.execution.services.backend_holders import BackendHeldError
 
@@ -82,6 +83,7 @@ class Command(BaseCommand):
                 now = time.monotonic()
                 Emulator(plane, wall_s=now, probe_failures=failures).tick(now)
                 return
+            warm_up(options["world"])
 
             def create(wall_s: float) -> Emulator:
                 plane.hold()
