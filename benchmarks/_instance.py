@@ -130,6 +130,7 @@ class RunningInstance:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (self.run_facts().get("url") and self._answers()):
             if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
                 raise InstanceError(f"no start: {self.output()[-2000:]}")
             time.sleep(0.1)
 
