@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from apps.common.core.addresses import read_networks
+from apps.scheduling.core.admission.types import Control
+from apps.scheduling.core.preemption_limits import PreemptionMode
 from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
 
 # Settings in separate files.
 from controlplane.settings.rest import *  # noqa: F403
 from controlplane.settings.retention import *  # noqa: F403
 from controlplane.settings.schedule import *  # noqa: F403
+from controlplane.settings.values import choice, number, whole
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -86,9 +89,7 @@ TEMPLATES = [
 
 DATABASE_URL = os.environ.get("DATABASE_URL", "postgresql:///berth")
 DATABASES = {
-    "default": database_from_url(
-        DATABASE_URL, conn_max_age_s=int(os.environ.get("BERTH_CONN_MAX_AGE", "60"))
-    )
+    "default": database_from_url(DATABASE_URL, conn_max_age_s=whole("BERTH_CONN_MAX_AGE", 60))
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -120,34 +121,34 @@ BERTH_STREAM_URL = f"{_stream_origin}/api/v1/stream/" if _stream_origin else ""
 BERTH_VERSION = "0.1.0"  # same as in pyproject.toml, checked by a test
 # The matrices are retrained after this number of new measured applications, or after this number
 # of wall seconds if there is at least one.
-BERTH_RECLASSIFY_ROWS = int(os.environ.get("BERTH_RECLASSIFY_ROWS", "20"))
-BERTH_RECLASSIFY_SECONDS = float(os.environ.get("BERTH_RECLASSIFY_SECONDS", "600"))
+BERTH_RECLASSIFY_ROWS = whole("BERTH_RECLASSIFY_ROWS", 20, least=1)
+BERTH_RECLASSIFY_SECONDS = number("BERTH_RECLASSIFY_SECONDS", 600)
 # Default placement policy.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "expected")
 # Policies that jobs may name (empty: all), and the largest R, candidates per unit.
 JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
-MAX_SAMPLE = int(os.environ.get("BERTH_MAX_SAMPLE", "32"))
+MAX_SAMPLE = whole("BERTH_MAX_SAMPLE", 32, least=1)
 JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
 # Cluster seconds after which a waiting gang gets a reservation, and reservations at once.
-RESERVE_AFTER_S = float(os.environ.get("BERTH_RESERVE_AFTER_S", "600"))
+RESERVE_AFTER_S = number("BERTH_RESERVE_AFTER_S", 600)
 # Half-life of the use that orders the waiting jobs of projects, cluster seconds; 0: by age.
-FAIR_SHARE_HALF_LIFE_S = float(os.environ.get("BERTH_FAIR_SHARE_HALF_LIFE_S", "0"))
-ADMISSION = os.environ.get("BERTH_ADMISSION", "none")
-ADMISSION_MAX_WAIT_S = float(os.environ.get("BERTH_ADMISSION_MAX_WAIT_S", "600"))
-MAX_RESERVATIONS = int(os.environ.get("BERTH_RESERVATIONS", "4"))
+FAIR_SHARE_HALF_LIFE_S = number("BERTH_FAIR_SHARE_HALF_LIFE_S", 0)
+ADMISSION = choice("BERTH_ADMISSION", "none", Control)
+ADMISSION_MAX_WAIT_S = number("BERTH_ADMISSION_MAX_WAIT_S", 600)
+MAX_RESERVATIONS = whole("BERTH_RESERVATIONS", 4)
 # Policies in the shadow (docs/policies.md): at once; share of the decisions of each; share of a
 # core that all may use.
-MAX_SHADOWS = int(os.environ.get("BERTH_SHADOWS", "2"))
-MAX_SHADOW_SHARE = float(os.environ.get("BERTH_SHADOW_SHARE", "1"))
-SHADOW_CPU = float(os.environ.get("BERTH_SHADOW_CPU", "0.1"))
+MAX_SHADOWS = whole("BERTH_SHADOWS", 2)
+MAX_SHADOW_SHARE = number("BERTH_SHADOW_SHARE", 1, most=1)
+SHADOW_CPU = number("BERTH_SHADOW_CPU", 0.1, most=1)
 # off, previewed or automatic; preemptions of and for a job, victims per cluster hour, and cluster
 # seconds until a job may be preempted again.
-PREEMPTION = os.environ.get("BERTH_PREEMPTION", "off")
-PREEMPTIONS_PER_JOB = int(os.environ.get("BERTH_PREEMPTIONS_PER_JOB", "3"))
-PREEMPTIONS_PER_HOUR = int(os.environ.get("BERTH_PREEMPTIONS_PER_HOUR", "60"))
-PREEMPTION_COOLDOWN_S = float(os.environ.get("BERTH_PREEMPTION_COOLDOWN_S", "600"))
+PREEMPTION = choice("BERTH_PREEMPTION", "off", PreemptionMode)
+PREEMPTIONS_PER_JOB = whole("BERTH_PREEMPTIONS_PER_JOB", 3)
+PREEMPTIONS_PER_HOUR = whole("BERTH_PREEMPTIONS_PER_HOUR", 60)
+PREEMPTION_COOLDOWN_S = number("BERTH_PREEMPTION_COOLDOWN_S", 600)
 # Wall seconds after which an agent that hears nothing stops its jobs.
-AGENT_LEASE_S = float(os.environ.get("BERTH_AGENT_LEASE_S", "90"))
+AGENT_LEASE_S = number("BERTH_AGENT_LEASE_S", 90, least=1)
 # Emulated servers and applications are drawn from this world: measured or paper.
 EMULATED_WORLD = os.environ.get("BERTH_WORLD", "measured")
 

@@ -3,15 +3,17 @@
 import os
 from typing import Any
 
+from controlplane.settings.values import whole
+
 # Origin of the event stream if it differs, e.g. "http://127.0.0.1:8001".
 BERTH_STREAM_ORIGIN = os.environ.get("BERTH_STREAM_ORIGIN", "")
 
 # Max requests per minute (wall time) by caller and class; None = unlimited.
 BERTH_RATES: dict[str, int | None] = {
-    "submit": int(os.environ.get("BERTH_RATE_SUBMIT", "30000")),
-    "read": int(os.environ.get("BERTH_RATE_READ", "60000")),
-    "solver": int(os.environ.get("BERTH_RATE_SOLVER", "600")),
-    "stream": int(os.environ.get("BERTH_RATE_STREAM", "600")),
+    "submit": whole("BERTH_RATE_SUBMIT", 30000, least=1),
+    "read": whole("BERTH_RATE_READ", 60000, least=1),
+    "solver": whole("BERTH_RATE_SOLVER", 600, least=1),
+    "stream": whole("BERTH_RATE_STREAM", 600, least=1),
 }
 # True: /metrics needs no token (if only the monitoring system can reach it).
 BERTH_METRICS_OPEN = os.environ.get("BERTH_METRICS_OPEN", "0") == "1"

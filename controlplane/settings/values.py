@@ -1,0 +1,53 @@
+"""Settings from environment variables, each with the range that is accepted."""
+
+import math
+import os
+from collections.abc import Iterable
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def number(name: str, default: float, *, least: float = 0.0, most: float = math.inf) -> float:
+    """Return a number of an environment variable.
+
+    Raises
+    ------
+    ImproperlyConfigured : names the variable, its value and the range.
+    """
+    return _ranged(name, _parsed(name, default, "a number"), least, most)
+
+
+def whole(name: str, default: int, *, least: int = 0, most: float = math.inf) -> int:
+    """Return an integer of an environment variable; raises what `number` raises."""
+    value = _parsed(name, default, "an integer")
+    if not value.is_integer():
+        raise ImproperlyConfigured(f"{name} must be an integer, not {os.environ[name]!r}")
+    return int(_ranged(name, value, least, most))
+
+
+def choice(name: str, default: str, accepted: Iterable[str]) -> str:
+    """Return an accepted value of an environment variable; raises what `number` raises."""
+    value, known = os.environ.get(name, default), tuple(accepted)
+    if value not in known:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def _parsed(name: str, default: float, kind: str) -> float:
+    text = os.environ.get(name)
+    if text is None:
+        return float(default)
+    try:
+        value = float(text)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be {kind}, not {text!r}") from None
+    if not math.isfinite(value):
+        raise ImproperlyConfigured(f"{name} must be {kind}, not {text!r}")
+    return value
+
+
+def _ranged(name: str, value: float, least: float, most: float) -> float:
+    if not least <= value <= most:
+        accepted = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+        raise ImproperlyConfigured(f"{name} must be {accepted}, not {value:g}")
+    return value

@@ -1,0 +1,61 @@
+"""Environment variables outside their range stop a process with a clear error."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from controlplane.settings.values import choice, number, whole
+from tests.controlplane.test_settings import DEPLOYMENT, manage
+
+
+def test_values_in_range_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTH_X", "1e3")
+    assert number("BERTH_X", 5.0) == 1000.0
+    assert whole("BERTH_X", 5) == 1000
+    assert (number("BERTH_Y", 5.5), whole("BERTH_Y", 5)) == (5.5, 5)
+    assert choice("BERTH_Y", "off", ("off", "on")) == "off"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("abc", "BERTH_X must be a number, not 'abc'"),
+        ("", "BERTH_X must be a number, not ''"),
+        ("nan", "BERTH_X must be a number, not 'nan'"),
+        ("inf", "BERTH_X must be a number, not 'inf'"),
+        ("-1", "BERTH_X must be from 0 to 1, not -1"),
+        ("1.5", "BERTH_X must be from 0 to 1, not 1.5"),
+    ],
+)
+def test_a_bad_number_is_named(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
+    monkeypatch.setenv("BERTH_X", text)
+    with pytest.raises(ImproperlyConfigured) as caught:
+        number("BERTH_X", 0.5, most=1.0)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1.5", "BERTH_X must be an integer, not '1.5'"),
+        ("many", "BERTH_X must be an integer, not 'many'"),
+        ("0", "BERTH_X must be at least 1, not 0"),
+    ],
+)
+def test_a_bad_integer_is_named(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
+    monkeypatch.setenv("BERTH_X", text)
+    with pytest.raises(ImproperlyConfigured) as caught:
+        whole("BERTH_X", 3, least=1)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        ("BERTH_PREEMPTION", "off, previewed, automatic"),
+        ("BERTH_ADMISSION", "none, count, tarcil_lsh, arq"),
+    ],
+)
+def test_no_process_starts_with_an_unknown_choice(name: str, accepted: str) -> None:
+    done = manage({**DEPLOYMENT, name: "perhaps"}, "check")
+    assert done.returncode != 0
+    assert f"{name} must be one of {accepted}, not 'perhaps'" in done.stderr
