@@ -59,5 +59,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "PlannedMigrationState": "apps.placement.api.plan_serializers.MIGRATION_STATES",
         "PlanState": "apps.placement.api.plan_serializers.STATES",
         "PreviewState": "apps.placement.api.plan_serializers.PREVIEW_STATES",
+        "ShadowStatus": "apps.scheduling.api.shadow_serializers.STATUSES",
     },
 }
