@@ -104,6 +104,13 @@ class RefusedMigration:
     message: str
 
 
+class _EndServer(NamedTuple):
+    """A server that a migration leaves or reaches."""
+
+    backend: str
+    network_bps: int
+
+
 class _MigratingAllocation(NamedTuple):
     """The allocation to migrate."""
 
@@ -130,13 +137,14 @@ def request_migrations(
     with transaction.atomic():
         jobs = _lock_running(request.job_id for request in requests)
         sources = _sources(request.allocation_id for request in requests)
-        outcomes = _reserve(requests, jobs, sources)
+        servers = _servers(requests, sources)
+        outcomes = _reserve(requests, jobs, sources, servers)
         reserved = [
             (request, outcome)
             for request, outcome in zip(requests, outcomes, strict=True)
             if not isinstance(outcome, MigrationRefusal)
         ]
-        created = {x.target_allocation_id: x for x in _create(reserved, jobs, sources)}
+        created = {x.target_allocation_id: x for x in _create(reserved, jobs, sources, servers)}
     return [
         RefusedMigration(request, outcome, MEANINGS[outcome])
         if isinstance(outcome, MigrationRefusal)
@@ -183,20 +191,29 @@ def _migrating(job_ids: Iterable[UUID]) -> set[UUID]:
     return {job for (job,) in rows}
 
 
+def _servers(
+    requests: Iterable[MigrationRequest], sources: Mapping[int, _MigratingAllocation]
+) -> dict[int, _EndServer]:
+    """Read the servers that migrations may leave or reach, by id."""
+    ids = {source.server for source in sources.values()}
+    ids.update(request.to_server_id for request in requests)
+    rows = Server.objects.filter(id__in=ids).values_list("id", "backend", "network_bps")
+    return {key: _EndServer(backend, network_bps) for key, backend, network_bps in rows}
+
+
 def _reserve(
     requests: Sequence[MigrationRequest],
     jobs: Collection[UUID],
     sources: Mapping[int, _MigratingAllocation],
+    servers: Mapping[int, _EndServer],
 ) -> list[int | MigrationRefusal]:
     """Reserve the target units; the id of the new allocation, or the refusal, per request."""
     migrating, refusals = _migrating(jobs), list[MigrationRefusal | None]()
-    targets = {request.to_server_id for request in requests}
-    backends = dict(Server.objects.filter(id__in=targets).values_list("id", "backend"))
     for request in requests:
         source = sources.get(request.allocation_id)
         refusals.append(_refusal(request, jobs, source, migrating))
         if refusals[-1] is None and source is not None:
-            refusals[-1] = _misfit(source, backends.get(request.to_server_id))
+            refusals[-1] = _misfit(source, servers.get(request.to_server_id))
         if refusals[-1] is None:
             migrating.add(request.job_id)
     reservations = [
@@ -223,9 +240,9 @@ def _refusal(
     return MigrationRefusal.SAME_SERVER if source.server == request.to_server_id else None
 
 
-def _misfit(source: _MigratingAllocation, backend: str | None) -> MigrationRefusal | None:
-    """Return why the backend cannot migrate the allocation; ``backend`` None: no such server."""
-    if backend not in {None, source.backend}:
+def _misfit(source: _MigratingAllocation, target: _EndServer | None) -> MigrationRefusal | None:
+    """Return why the backend cannot migrate the allocation; ``target`` None: no such server."""
+    if target is not None and target.backend != source.backend:
         return MigrationRefusal.OTHER_BACKEND
     is_whole = move_of(source.backend) is Move.LIVE or source.parts == 1
     return None if is_whole else MigrationRefusal.SEVERAL_SERVERS
@@ -241,6 +258,7 @@ def _create(
     reserved: Sequence[tuple[MigrationRequest, int]],
     jobs: Mapping[UUID, Job],
     sources: Mapping[int, _MigratingAllocation],
+    servers: Mapping[int, _EndServer],
 ) -> list[Migration]:
     """Create the migrations whose units are reserved."""
     ids = [request.job_id for request, _ in reserved]
@@ -248,8 +266,6 @@ def _create(
         Launch.objects.filter(job__in=ids, state=LaunchState.RUNNING).values_list("job_id", "id")
     )
     origins = [sources[request.allocation_id] for request, _ in reserved]
-    servers = {*(origin.server for origin in origins), *(x.to_server_id for x, _ in reserved)}
-    network = dict(Server.objects.filter(id__in=servers).values_list("id", "network_bps"))
     now_s = cluster_now()
     created = Migration.objects.bulk_create(
         Migration(
@@ -263,7 +279,7 @@ def _create(
             predicted_s=_predicted_s(
                 jobs[request.job_id],
                 origin,
-                (network[origin.server], network[request.to_server_id]),
+                (servers[origin.server].network_bps, servers[request.to_server_id].network_bps),
                 now_s,
             ),
             requested_s=now_s,
