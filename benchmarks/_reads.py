@@ -165,6 +165,7 @@ _SAMPLES: Final[dict[str, Callable[[Samples], str]]] = {
     "scenarios/scenario_id": _absent,
     "comparisons/comparison_id": _absent,
     "lab/comparison_id": _absent,
+    "shadows/shadow_id": _absent,
     "points/index": lambda _: "0",
     "objectives/name": lambda _: "P",
     "preference-sets/set_id": _absent,

@@ -86,6 +86,7 @@ ALLOWED: Final = {
             "scheduling.selectors.queue.run_time_history",
             "scheduling.selectors.queue.scored_estimates",
             "scheduling.selectors.queue.waiting_queue",
+            "scheduling.selectors.shadows.decisions_after",
             "workloads.api.bulk._attempt",
             "workloads.selectors.has_incomplete_jobs",
             "workloads.selectors.waiting_projects",
