@@ -13,9 +13,9 @@ from apps.accounts.services import create_user, join_project
 from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
+from apps.execution.core.ends import End
 from apps.execution.core.kubernetes.eligible import Where, labels_of, platform_of
 from apps.execution.core.kubernetes.jobs import fields_of, project_of, user_of
-from apps.execution.core.kubernetes.reconcile import End
 from apps.execution.core.kubernetes.room import cores_of, left_of
 from apps.execution.core.kubernetes.values import MILLIS, Node, Pod, Resources
 from apps.execution.core.port import Outcome

@@ -13,8 +13,8 @@ from apps.accounts.services import create_user, join_project
 from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
+from apps.execution.core.ends import End
 from apps.execution.core.port import Outcome
-from apps.execution.core.slurm.reconcile import End
 from apps.execution.core.slurm.shapes import (
     application_of,
     command_of,

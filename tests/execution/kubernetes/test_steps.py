@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from apps.execution.core.kubernetes.reconcile import End, Known, Step, Verb, end_of, steps
+from apps.execution.core.ends import End
+from apps.execution.core.kubernetes.reconcile import Known, Step, Verb, end_of, steps
 from apps.execution.core.kubernetes.values import Exit, Pod
 from apps.execution.core.port import Outcome
 from apps.workloads.core.lifecycle import JobState

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from apps.execution.core.ends import End
 from apps.execution.core.port import Outcome
-from apps.execution.core.slurm.reconcile import End, Known, Step, Verb, end_of, steps
+from apps.execution.core.slurm.reconcile import Known, Step, Verb, end_of, steps
 from apps.execution.core.slurm.values import SlurmJob
 from apps.workloads.core.lifecycle import JobState, Suspension
 

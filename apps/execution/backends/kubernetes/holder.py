@@ -7,9 +7,8 @@ that are bound go on, and pods that name Berth as their scheduler wait.
 """
 
 import logging
-import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Final
@@ -17,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from apps.common.core.errors import ConflictError, ControlPlaneError, InvalidInputError
-from apps.common.infrastructure.transactions import retry_once
+from apps.execution.backends.foreign_schedulers import Holder
 from apps.execution.backends.kubernetes.bindings import Bindings, Wanted
 from apps.execution.backends.kubernetes.cluster import Cluster, Note, PodGoneError
 from apps.execution.backends.kubernetes.watcher import Watcher
@@ -29,20 +28,10 @@ from apps.execution.core.kubernetes.mirror import Mirror
 from apps.execution.core.kubernetes.reconcile import Step, Verb, end_of, steps
 from apps.execution.core.kubernetes.room import is_open_again, requested
 from apps.execution.core.kubernetes.values import Node, Phase, Pod, Resources
-from apps.execution.core.port import EndReport
 from apps.execution.selectors.kubernetes import KnownPod, known_pods, kubernetes_servers
 from apps.execution.services import kubernetes as services
-from apps.execution.services.backend_holders import (
-    HOLD_S,
-    acquire_backend,
-    as_holder,
-    renew_backend,
-)
-from apps.execution.services.launch_reports import record_ended, record_started
-from apps.execution.services.launches import release_jobs, request_launches
-from apps.execution.services.recovery import requeue_launch
+from apps.execution.services.launches import request_launches
 from apps.inventory.core.backends import KUBERNETES
-from apps.inventory.selectors import cluster_time
 
 logger = logging.getLogger("berth.kubernetes")
 
@@ -84,15 +73,13 @@ class KubernetesBackend:
     worker: str
     rng: np.random.Generator
     options: Options = field(default_factory=Options)
-    _token: int = 0
     _known: Mapping[str, KnownPod] = field(default_factory=dict)
     _refused: dict[str, tuple[Pod, float]] = field(default_factory=dict)
-    _next_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _told: dict[str, str] = field(default_factory=dict)
     _noted: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the copies of nodes and pods, and what keeps them up to date."""
+        self._holder = Holder(KUBERNETES, self.worker, logger)
         seeds = self.rng.spawn(3)
         self.changed = Event()
         self.pods: Mirror[Pod] = Mirror(read_pod, lambda pod: pod.uid)
@@ -103,15 +90,9 @@ class KubernetesBackend:
         )
         self.bindings = Bindings(self.cluster, seeds[2])
 
-    @retry_once
     def hold(self) -> None:
-        """Become the process that runs this backend.
-
-        Raises
-        ------
-        BackendHeldError : another process runs it.
-        """
-        self._token = acquire_backend(KUBERNETES, worker=self.worker)
+        """Become the process that runs this backend; raises what `Holder.hold` raises."""
+        self._holder.hold()
 
     def start(self) -> None:
         """Start to follow nodes and pods."""
@@ -134,14 +115,13 @@ class KubernetesBackend:
 
     def tick(self, wall_s: float) -> None:
         """Compare nodes and pods with Berth's rows, and do what follows."""
-        if self._is_due("renew", wall_s, RENEW_S):
-            launches = [each.launch for each in self._known.values() if each.launch is not None]
-            retry_once(renew_backend)(KUBERNETES, self._token, launches)
+        if self._holder.is_due("renew", wall_s, RENEW_S):
+            self._holder.renew(each.launch for each in self._known.values())
         if not (self.nodes.is_current and self.pods.is_current):
             return  # the watchers log why; without them, nothing is known to have changed
         nodes, pods = self.nodes.items(), self.pods.items()
         self.bindings.see(pods, wall_s)
-        if self._is_due("nodes", wall_s, NODES_S):
+        if self._holder.is_due("nodes", wall_s, NODES_S):
             self._sync_nodes(nodes, pods)
         request_launches(KUBERNETES, limit=MAX_LAUNCHES)
         self._known = known_pods()
@@ -173,7 +153,7 @@ class KubernetesBackend:
         foreign = requested(pods.values(), lambda pod: not self._counts(pod))
         refused = services.sync_nodes(list(nodes.values()), foreign, self.bindings.crowded)
         for name in nodes:
-            self._tell(f"node {name}", refused.get(name, ""))
+            self._holder.tell(f"node {name}", refused.get(name, ""))
         self._prune(pods)
 
     def _counts(self, pod: Pod) -> bool:
@@ -217,7 +197,7 @@ class KubernetesBackend:
             self._delete(cases[uid], wall_s)
         self._report(by_verb, cases)
         for uid, step in by_verb[Verb.LOST].items():
-            self._requeue(cases[uid].known, step.text)
+            self._holder.requeue(_launch(cases[uid]), step.text)
         for uid in by_verb[Verb.ENDED_UNPLACED]:
             self._end_unplaced(cases[uid])
         for uid, step in by_verb[Verb.PIN].items():
@@ -245,11 +225,12 @@ class KubernetesBackend:
         if wanted:
             self.bindings.bind(wanted, self.bindings.left(nodes.values(), pods), wall_s)
         if self.bindings.crowded - crowded:
-            self._next_s["nodes"] = 0.0  # their servers close before anything is placed there
+            # their servers close before anything is placed there
+            self._holder.postpone("nodes", 0.0)
 
     def _delete(self, case: _Case, wall_s: float) -> None:
         """Let Kubernetes stop a pod; it ends in Berth when it is gone."""
-        if case.pod is None or not self._is_due(f"delete {case.pod.uid}", wall_s, LAST_S):
+        if case.pod is None or not self._holder.is_due(f"delete {case.pod.uid}", wall_s, LAST_S):
             return
         try:
             self.cluster.delete(case.pod)
@@ -261,42 +242,32 @@ class KubernetesBackend:
 
     def _report(self, by_verb: _ByVerb, cases: Mapping[str, _Case]) -> None:
         """Report starts, then ends; what has ended had started."""
-        ended = by_verb.get(Verb.ENDED, {})
-        started = {
-            launch: self._cluster_s(case.pod.started_s if case.pod else None)
-            for uid in [*by_verb.get(Verb.STARTED, {}), *ended]
+        ended = {
+            launch: (case.pod.ended_s if case.pod else None, end_of(case.pod))
+            for uid in by_verb.get(Verb.ENDED, {})
             for case in [cases[uid]]
             if (launch := _launch(case)) is not None
         }
-        if started:
-            self._in_turn(lambda: record_started(started, worker=self.worker, lease_s=HOLD_S))
-        ends = [
-            EndReport(launch, at_s, end.outcome, end.message, end.exit_code)
-            for uid in ended
+        started = {
+            launch: case.pod.started_s if case.pod else None
+            for uid in [*by_verb.get(Verb.STARTED, {}), *by_verb.get(Verb.ENDED, {})]
             for case in [cases[uid]]
             if (launch := _launch(case)) is not None
-            for end in [end_of(case.pod)]
-            for at_s in [self._cluster_s(case.pod.ended_s if case.pod else None)]
-        ]
-        if ends:
-            self._in_turn(lambda: record_ended(ends, release_jobs=release_jobs))
-
-    def _requeue(self, known: KnownPod | None, message: str) -> None:
-        if known is not None and known.launch is not None:
-            launch = known.launch
-            self._in_turn(lambda: requeue_launch(launch, message))
+        }
+        self._holder.report_started(started)
+        self._holder.report_ended(ended)
 
     def _end_unplaced(self, case: _Case) -> None:
         if case.known is None:
             return
         known, end = case.known, end_of(case.pod)
-        at_s = self._cluster_s(case.pod.ended_s if case.pod else None)
-        self._in_turn(lambda: services.end_unplaced(known.job, end, at_s=at_s))
+        at_s = self._holder.cluster_s(case.pod.ended_s if case.pod else None)
+        self._holder.write(lambda: services.end_unplaced(known.job, end, at_s=at_s))
 
     def _pin(self, case: _Case, node: str) -> None:
         if case.known is not None:
             known, there = case.known, Where((), {NODE_LABEL: node})
-            self._in_turn(lambda: services.pin(known.uid, known.job, there, node))
+            self._holder.write(lambda: services.pin(known.uid, known.job, there, node))
 
     def _import(self, found: list[Pod | None], nodes: Mapping[str, Node], wall_s: float) -> None:
         """Submit new pods to Berth; an event on the pod says what is wrong with it."""
@@ -321,23 +292,13 @@ class KubernetesBackend:
     def _submit(self, pod: Pod, place: Where) -> str:
         """Submit one pod; returns why Berth does not accept it, or an empty text."""
         try:
-            self._in_turn(
+            self._holder.write(
                 lambda: services.import_pod(pod, place, default_project=self.options.project)
             )
         except (ConflictError, InvalidInputError) as error:
             return str(error)
         self._refused.pop(pod.uid, None)
         return ""
-
-    def _in_turn(self, write: Callable[[], None]) -> None:
-        """Run one write in a transaction of the holder; it ends with events, so it is alone."""
-
-        @retry_once
-        def transaction() -> None:
-            with as_holder(KUBERNETES, self._token):
-                write()
-
-        transaction()
 
     def _write_notes(self) -> None:
         """Write the events that are new; one that cannot be written stops nothing."""
@@ -352,40 +313,15 @@ class KubernetesBackend:
             except PodGoneError:
                 continue
             except ControlPlaneError as error:
-                self._tell("events", str(error))
+                self._holder.tell("events", str(error))
 
     def _prune(self, pods: Mapping[str, Pod]) -> None:
         """Forget what was said about pods that no longer exist."""
         self._noted = {key: text for key, text in self._noted.items() if key[0] in pods}
         self._refused = {uid: kept for uid, kept in self._refused.items() if uid in pods}
-        gone = [key for key in self._next_s if key.startswith("delete ") and key[7:] not in pods]
-        for key in gone:
-            del self._next_s[key]
+        self._holder.forget(lambda what: what.startswith("delete ") and what[7:] not in pods)
         for name, why in self.pods.unread.items():
-            self._tell(f"pod {name}", why)
-
-    def _cluster_s(self, unix_s: float | None) -> float:
-        """Return the cluster time of a moment of a node's clock; now if it has none."""
-        now = cluster_time()
-        age_s = 0.0 if unix_s is None else max(0.0, time.time() - unix_s)
-        return now.cluster_s - age_s * now.speed
-
-    def _is_due(self, what: str, wall_s: float, every_s: float) -> bool:
-        if wall_s < self._next_s[what]:
-            return False
-        self._next_s[what] = wall_s + every_s
-        return True
-
-    def _tell(self, what: str, text: str) -> None:
-        """Log a text once, until it changes; empty = all is well again."""
-        before = self._told.get(what, "")
-        if text == before:
-            return
-        self._told[what] = text
-        if text:
-            logger.warning("%s: %s", what, text)
-        else:
-            logger.info("%s: well again after: %s", what, before)
+            self._holder.tell(f"pod {name}", why)
 
 
 def _launch(case: _Case) -> int | None:

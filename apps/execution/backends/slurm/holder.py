@@ -8,15 +8,15 @@ does not answer, nothing changes in Berth; while Berth is away, Slurm goes on.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from apps.common.core.errors import ConflictError
-from apps.common.infrastructure.transactions import retry_once
+from apps.execution.backends.foreign_schedulers import Holder
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
-from apps.execution.core.port import EndReport, SuspensionReport
+from apps.execution.core.port import SuspensionReport
 from apps.execution.core.slurm.answers import AnswerError
 from apps.execution.core.slurm.edits import Change, Edit, has_started
 from apps.execution.core.slurm.reconcile import Step, Verb, end_of, steps
@@ -24,18 +24,9 @@ from apps.execution.core.slurm.shapes import why_not
 from apps.execution.core.slurm.values import Phase, SlurmJob, SlurmNode
 from apps.execution.selectors.slurm import KnownJob, known_jobs
 from apps.execution.services import slurm as services
-from apps.execution.services.backend_holders import (
-    HOLD_S,
-    acquire_backend,
-    as_holder,
-    renew_backend,
-)
-from apps.execution.services.launch_reports import record_ended, record_started
-from apps.execution.services.launches import release_jobs, request_launches
-from apps.execution.services.recovery import requeue_launch
+from apps.execution.services.launches import request_launches
 from apps.execution.services.suspension import GIVEN_UP, OBSERVED, record_suspensions
 from apps.inventory.core.backends import SLURM
-from apps.inventory.selectors import cluster_time
 
 logger = logging.getLogger("berth.slurm")
 
@@ -78,22 +69,17 @@ class SlurmBackend:
     slurm: Slurm
     worker: str
     options: Options = field(default_factory=Options)
-    _token: int = 0
     _nodes: Sequence[SlurmNode] = ()
     _known: Mapping[int, KnownJob] = field(default_factory=dict)
     _held: Mapping[int, SlurmJob] = field(default_factory=dict)
-    _next_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _told: dict[str, str] = field(default_factory=dict)
 
-    @retry_once
+    def __post_init__(self) -> None:
+        """Make what the backend holds and reports by."""
+        self._holder = Holder(SLURM, self.worker, logger)
+
     def hold(self) -> None:
-        """Become the process that runs this backend.
-
-        Raises
-        ------
-        BackendHeldError : another process runs it.
-        """
-        self._token = acquire_backend(SLURM, worker=self.worker)
+        """Become the process that runs this backend; raises what `Holder.hold` raises."""
+        self._holder.hold()
 
     @property
     def running(self) -> int:
@@ -105,28 +91,29 @@ class SlurmBackend:
 
     def tick(self, wall_s: float) -> None:
         """Ask Slurm for its jobs, and do what follows; says once that Slurm does not answer."""
-        if self._is_due("renew", wall_s, RENEW_S):
-            launches = [case.launch for case in self._known.values() if case.launch is not None]
-            retry_once(renew_backend)(SLURM, self._token, launches)
+        if self._holder.is_due("renew", wall_s, RENEW_S):
+            self._holder.renew(case.launch for case in self._known.values())
         try:
-            if wall_s < self._next_s["ask"]:
+            if self._holder.is_postponed("ask", wall_s):
                 self._place_held()
                 return
             self._compare(wall_s)
         except (SlurmAwayError, AnswerError) as error:
-            self._tell("slurm", str(error))
-            self._held, self._next_s["ask"] = {}, time.monotonic() + AWAY_S
+            self._holder.tell("slurm", str(error))
+            self._held = {}
+            self._holder.postpone("ask", time.monotonic() + AWAY_S)
             return
-        self._tell("slurm", "")
+        self._holder.tell("slurm", "")
         if self.options.alive_file is not None:
             self.options.alive_file.write_text(f"{time.time():.0f}\n")
 
     def _compare(self, wall_s: float) -> None:
-        if self._is_due("nodes", wall_s, NODES_S) or not self._nodes:
+        if self._holder.is_due("nodes", wall_s, NODES_S) or not self._nodes:
             self._sync_nodes()
         begun_s = time.monotonic()
         jobs = {job.id: job for job in self.slurm.jobs()}
-        self._next_s["ask"] = begun_s + max(ASK_S, SHARE * (time.monotonic() - begun_s))
+        pause_s = max(ASK_S, SHARE * (time.monotonic() - begun_s))
+        self._holder.postpone("ask", begun_s + pause_s)
         self._held = {job.id: job for job in jobs.values() if job.is_held and job.is_marked}
         request_launches(SLURM, limit=MAX_LAUNCHES)
         self._known = known_jobs()
@@ -136,10 +123,10 @@ class SlurmBackend:
             for job in sorted(jobs.keys() | self._known.keys())
         }
         self._act(cases)
-        if self._is_due("usage", wall_s, USAGE_S):
+        if self._holder.is_due("usage", wall_s, USAGE_S):
             running = [j for j in self._known if j in jobs and jobs[j].phase is Phase.RUNNING]
             usage = self.slurm.usage(running)
-            self._in_turn(lambda: services.record_usage(usage))
+            self._holder.write(lambda: services.record_usage(usage))
 
     def _place_held(self) -> None:
         """Place what Berth has placed since Slurm was asked; it held these jobs a moment ago."""
@@ -160,7 +147,7 @@ class SlurmBackend:
         self._nodes = self.slurm.nodes()
         refused = services.sync_nodes(self._nodes)
         for name, why in refused.items():
-            self._tell(f"node {name}", why)
+            self._holder.tell(f"node {name}", why)
 
     def _act(self, cases: Mapping[int, _Case]) -> None:
         """Do the steps of all jobs: first what Slurm must do, so that a crash repeats them."""
@@ -175,7 +162,7 @@ class SlurmBackend:
         self._suspend(by_verb, cases)
         self._report(by_verb, cases)
         for job, step in by_verb[Verb.LOST].items():
-            self._requeue(cases[job].known, step.text)
+            self._holder.requeue(_launch(cases[job]), step.text)
         for job in by_verb[Verb.ENDED_UNPLACED]:
             self._end_unplaced(cases[job])
         for job, step in by_verb[Verb.PIN].items():
@@ -202,8 +189,8 @@ class SlurmBackend:
         edits += [Edit(job, Change.RESUME) for job in by_verb.get(Verb.RESUME, {})]
         refused = self.slurm.edit(edits)
         for job, why in refused.items():
-            self._tell(f"job {job}", f"Slurm did not suspend or resume it: {why}")
-        at_s = self._cluster_s(None)
+            self._holder.tell(f"job {job}", f"Slurm did not suspend or resume it: {why}")
+        at_s = self._holder.cluster_s(None)
         reports = [
             SuspensionReport(launch, at_s, is_suspended)
             for verb, is_suspended in ((Verb.SUSPENDED, True), (Verb.RESUMED, False))
@@ -216,59 +203,49 @@ class SlurmBackend:
             if job in refused and (launch := _launch(cases[job])) is not None
         ]
         if reports:
-            self._in_turn(lambda: record_suspensions(reports, accepted=OBSERVED))
+            self._holder.write(lambda: record_suspensions(reports, accepted=OBSERVED))
         if given_up:
-            self._in_turn(lambda: record_suspensions(given_up, accepted=GIVEN_UP))
+            self._holder.write(lambda: record_suspensions(given_up, accepted=GIVEN_UP))
 
     def _report(
         self, by_verb: Mapping[Verb, Mapping[int, Step]], cases: Mapping[int, _Case]
     ) -> None:
         """Report starts, then ends; what has ended had started."""
-        ended = by_verb.get(Verb.ENDED, {})
-        started = {
-            launch: self._cluster_s(case.job.started_s if case.job else None)
-            for job in [*by_verb.get(Verb.STARTED, {}), *ended]
+        ended = {
+            launch: (case.job.ended_s if case.job else None, end_of(case.job))
+            for job in by_verb.get(Verb.ENDED, {})
             for case in [cases[job]]
             if (launch := _launch(case)) is not None
         }
-        if started:
-            self._in_turn(lambda: record_started(started, worker=self.worker, lease_s=HOLD_S))
-        ends = [
-            EndReport(launch, at_s, end.outcome, end.message, end.exit_code)
-            for job in ended
+        started = {
+            launch: case.job.started_s if case.job else None
+            for job in [*by_verb.get(Verb.STARTED, {}), *by_verb.get(Verb.ENDED, {})]
             for case in [cases[job]]
             if (launch := _launch(case)) is not None
-            for end in [end_of(case.job)]
-            for at_s in [self._cluster_s(case.job.ended_s if case.job else None)]
-        ]
-        if ends:
-            self._in_turn(lambda: record_ended(ends, release_jobs=release_jobs))
-
-    def _requeue(self, known: KnownJob | None, message: str) -> None:
-        if known is not None and known.launch is not None:
-            launch = known.launch
-            self._in_turn(lambda: requeue_launch(launch, message))
+        }
+        self._holder.report_started(started)
+        self._holder.report_ended(ended)
 
     def _end_unplaced(self, case: _Case) -> None:
         if case.known is None:
             return
         known, end = case.known, end_of(case.job)
-        at_s = self._cluster_s(case.job.ended_s if case.job else None)
-        self._in_turn(lambda: services.end_unplaced(known.job, end, at_s=at_s))
+        at_s = self._holder.cluster_s(case.job.ended_s if case.job else None)
+        self._holder.write(lambda: services.end_unplaced(known.job, end, at_s=at_s))
 
     def _pin(self, case: _Case, node: str) -> None:
         if case.known is None or case.job is None:
             return
         known = case.known
         where = services.constraints_of(case.job, self._nodes, node=node or None)
-        self._in_turn(lambda: services.pin(known.slurm_id, known.job, where, node))
+        self._holder.write(lambda: services.pin(known.slurm_id, known.job, where, node))
 
     def _import(self, found: Iterable[SlurmJob | None]) -> None:
         """Submit new jobs to Berth, and leave those to Slurm that Berth cannot place."""
         new = [job for job in found if job is not None]
         left = {job.id: why for job in new if (why := why_not(job, self._nodes))}
         for job_id, why in left.items():
-            self._tell(f"job {job_id}", f"{why}; left to Slurm")
+            self._holder.tell(f"job {job_id}", f"{why}; left to Slurm")
         self.slurm.edit([Edit(job_id, Change.LEAVE) for job_id in left])
         jobs = [job for job in new if job.id not in left]
         for submitter, group in services.by_submitter(jobs[:MAX_IMPORTS]).items():
@@ -276,47 +253,14 @@ class SlurmBackend:
                 self._submit(submitter, group)
             except ConflictError as error:
                 for job in group:
-                    self._tell(f"job {job.id}", f"{error}; it stays held")
+                    self._holder.tell(f"job {job.id}", f"{error}; it stays held")
 
     def _submit(self, submitter: services.Submitter, jobs: Sequence[SlurmJob]) -> None:
-        self._in_turn(
+        self._holder.write(
             lambda: services.import_jobs(
                 submitter, jobs, self._nodes, default_project=self.options.project
             )
         )
-
-    def _in_turn(self, write: Callable[[], None]) -> None:
-        """Run one write in a transaction of the holder; it ends with events, so it is alone."""
-
-        @retry_once
-        def transaction() -> None:
-            with as_holder(SLURM, self._token):
-                write()
-
-        transaction()
-
-    def _cluster_s(self, unix_s: float | None) -> float:
-        """Return the cluster time of a moment of Slurm's clock; now if it has none."""
-        now = cluster_time()
-        age_s = 0.0 if unix_s is None else max(0.0, time.time() - unix_s)
-        return now.cluster_s - age_s * now.speed
-
-    def _is_due(self, what: str, wall_s: float, every_s: float) -> bool:
-        if wall_s < self._next_s[what]:
-            return False
-        self._next_s[what] = wall_s + every_s
-        return True
-
-    def _tell(self, what: str, text: str) -> None:
-        """Log a text once, until it changes; empty = all is well again."""
-        before = self._told.get(what, "")
-        if text == before:
-            return
-        self._told[what] = text
-        if text:
-            logger.warning("%s: %s", what, text)
-        else:
-            logger.info("%s: answers again after: %s", what, before)
 
 
 def _launch(case: _Case) -> int | None:

@@ -8,6 +8,7 @@ hours without Berth. A bound pod never moves: Kubernetes binds a pod once.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from apps.execution.core.ends import End
 from apps.execution.core.kubernetes.jobs import is_followed
 from apps.execution.core.kubernetes.values import Exit, Phase, Pod
 from apps.execution.core.port import Outcome
@@ -56,15 +57,6 @@ class Known:
     node: str | None = None
     is_running: bool = False
     is_closed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a pod ended."""
-
-    outcome: Outcome
-    message: str = ""
-    exit_code: int | None = None
 
 
 def end_of(pod: Pod | None) -> End:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from apps.execution.core.ends import End
 from apps.execution.core.port import Outcome
 from apps.execution.core.slurm.values import Phase, SlurmJob
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState, Suspension
@@ -83,15 +84,6 @@ class Known:
     is_running: bool = False
     is_closed: bool = False
     suspension: Suspension = Suspension.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a job ended in Slurm."""
-
-    outcome: Outcome
-    message: str = ""
-    exit_code: int | None = None
 
 
 def end_of(job: SlurmJob | None) -> End:

@@ -1,21 +1,18 @@
 """``run_kubernetes``: places the pods that name Berth as their scheduler, and follows them."""
 
 import os
-import signal
 import socket
-import time
 from argparse import ArgumentParser
 from contextlib import ExitStack, closing
 from pathlib import Path
-from threading import Event
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
 from django.core.management.base import BaseCommand, CommandError
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
 from apps.common.core.errors import ControlPlaneError
+from apps.execution.backends.foreign_schedulers import environment
 from apps.execution.backends.kubernetes.cluster import Cluster, connect
 from apps.execution.backends.kubernetes.extender import (
     Access,
@@ -26,7 +23,7 @@ from apps.execution.backends.kubernetes.extender import (
 from apps.execution.backends.kubernetes.extender_views import Views
 from apps.execution.backends.kubernetes.holder import KubernetesBackend, Options
 from apps.execution.backends.real_time import require_real_time
-from apps.execution.backends.runner import AWAY_S, Environment, run
+from apps.execution.backends.runner import AWAY_S, run
 
 MIN_TOKEN: Final = 16  # characters
 
@@ -95,7 +92,7 @@ class Command(BaseCommand):
                     backend.start()
                     return backend
 
-                run(create, _environment(), away_s=options["patience"])
+                run(create, environment("backend of Kubernetes"), away_s=options["patience"])
             except ControlPlaneError as error:
                 raise CommandError(str(error)) from error
 
@@ -144,21 +141,3 @@ def _token(path: Path | None) -> str:
     if len(token) < MIN_TOKEN:
         raise ExtenderSetupError(f"the token has fewer than {MIN_TOKEN} characters")
     return token
-
-
-def _environment() -> Environment:
-    stop = Event()
-
-    def request_stop(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
-    return Environment(
-        wall_s=time.monotonic,
-        away=(OperationalError, InterfaceError),
-        reconnect=connection.close,
-        stop=stop,
-        name="backend of Kubernetes",
-        tick_s=0.05,
-    )

@@ -2,20 +2,17 @@
 
 import os
 import shutil
-import signal
 import socket
-import time
 from argparse import ArgumentParser
 from pathlib import Path
-from threading import Event
-from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
+from apps.execution.backends.foreign_schedulers import environment
 from apps.execution.backends.real_time import ClockError, require_real_time
-from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, Environment, run
+from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, run
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
 from apps.execution.backends.slurm.holder import Options, SlurmBackend
 from apps.execution.core.slurm.answers import AnswerError
@@ -65,26 +62,8 @@ class Command(BaseCommand):
         try:
             require_real_time("jobs of Slurm")
             self.stdout.write(f"Slurm with the schema {slurm.version.schema}")
-            run(create, _environment(), away_s=options["patience"])
+            run(create, environment("backend of Slurm"), away_s=options["patience"])
         except (AnswerError, ClockError, DatabaseAwayError, SlurmAwayError) as error:
             raise CommandError(str(error)) from error
         finally:
             connection.close()
-
-
-def _environment() -> Environment:
-    stop = Event()
-
-    def request_stop(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
-    return Environment(
-        wall_s=time.monotonic,
-        away=(OperationalError, InterfaceError),
-        reconnect=connection.close,
-        stop=stop,
-        name="backend of Slurm",
-        tick_s=0.05,
-    )
