@@ -1,6 +1,6 @@
 """What the pages offer: a measurement, and the usual job of an application."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests import factories
 from tests.browser.conftest import Visitor
@@ -40,3 +40,27 @@ def test_the_form_follows_the_application(visitor: Visitor) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_label("Latency")).to_have_value("20")
     expect(page.get_by_label("Load")).to_have_value("99")
+
+
+def test_the_field_in_which_one_types_is_left_alone(visitor: Visitor) -> None:
+    project = visitor.site.world.running.project
+    application = factories.application("typed-into")
+    target = {"kind": "completion_time", "seconds": 1800.0}
+    factories.job("typed", project=project, application=application, target=target)
+    page = visitor.visit("/submit/")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/submit/usual.json*", hold)
+    field = page.get_by_label("Complete within")
+    before = field.input_value()
+    page.get_by_label("Application", exact=True).fill("typed-into")
+    with page.expect_request("**/submit/usual.json*"):
+        field.focus()
+    (route,) = held
+    route.continue_()
+    expect(page.locator("#usual")).to_contain_text("Filled in: the target of its last job.")
+    expect(field).to_have_value(before)
+    assert before != "1800"

@@ -1,5 +1,5 @@
-/* The form follows the application: its usual job fills the fields that were not edited by hand, and sensible targets
-   are offered with their reasons. */
+/* The form follows the application: its usual job fills the fields without focus that were not edited by hand, and
+   sensible targets are offered with their reasons. */
 import { byId, element } from "../dom.js";
 import { fillTarget, fillWork, form } from "./form.js";
 
@@ -23,7 +23,7 @@ async function follow(changed) {
   box.hidden = true;
   if (!response.ok) return; // a new application: nothing is known of it
   const usual = await response.json();
-  const follows = (name) => !edited.has(name);
+  const follows = (name) => !edited.has(name) && document.activeElement?.name !== name;
   fillTarget(usual.target, follows);
   fillWork(usual, follows);
   show(box, usual, changed);
