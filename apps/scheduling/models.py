@@ -153,7 +153,7 @@ class Allocation(models.Model):
     """
 
     id = models.BigIntegerField(primary_key=True)
-    # allocation_by_job is its index
+    # allocation_of_job is its index
     job = models.ForeignKey(
         Job, on_delete=models.CASCADE, related_name="allocations", db_index=False
     )
@@ -190,8 +190,9 @@ class Allocation(models.Model):
             ),
         )
         indexes = (
-            # allocations of a job
-            models.Index(fields=["job"], name="allocation_by_job"),
+            # allocations of a job; without `released_seq` the planner would combine it with all
+            # live allocations for each job that starts
+            models.Index(fields=["job", "released_seq"], name="allocation_of_job"),
             # live allocations of a server
             models.Index(
                 fields=["server_id"],

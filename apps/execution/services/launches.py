@@ -14,19 +14,20 @@ from apps.execution.core.migration import MigrationOutcome
 from apps.execution.services.migration_reports import end_migrations
 from apps.scheduling import services as scheduling
 
+# OFFSET 0: looked up for each of the few jobs that start, never joined with whole tables
 _REQUEST_LAUNCHES: Final = """
 WITH ready AS MATERIALIZED (
     SELECT j.id, j.attempts, j.placed_at, j.predicted->>'setting' AS setting
     FROM workloads_job j
     WHERE j.state = 'starting' AND NOT EXISTS (
         SELECT FROM execution_launch l
-        WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts))
+        WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts) OFFSET 0)
       AND NOT EXISTS (
         SELECT FROM scheduling_allocation a JOIN inventory_server s ON s.id = a.server_id
-        WHERE a.job_id = j.id AND a.released_seq IS NULL AND s.backend <> %s)
+        WHERE a.job_id = j.id AND a.released_seq IS NULL AND s.backend <> %s OFFSET 0)
       AND (%s::bigint IS NULL OR EXISTS (
         SELECT FROM scheduling_allocation a
-        WHERE a.job_id = j.id AND a.released_seq IS NULL AND a.server_id = %s))
+        WHERE a.job_id = j.id AND a.released_seq IS NULL AND a.server_id = %s OFFSET 0))
     -- locked: a job that is displaced meanwhile must not be launched on its old servers
     ORDER BY j.placed_at, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
