@@ -1,4 +1,4 @@
-"""What the soak counts as sound; the soak itself runs as a benchmark."""
+"""The checks by which the soak benchmark judges its run."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a shadow policy found, in words and as rows of a table."""
+"""Texts and table rows of the results of a shadow policy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""What the pages of shadow policies show."""
+"""Reads for the pages of shadow policies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple

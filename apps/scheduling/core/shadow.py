@@ -1,4 +1,4 @@
-"""What a shadow policy would have chosen, compared with a live decision.
+"""Comparison of the choice of a shadow policy with a live decision.
 
 Both choices are made on the same cluster, after the same earlier jobs and with the same seed. The
 value of a choice is predicted by one formula for every policy (`redecide.Moment.prediction`):
@@ -48,7 +48,7 @@ def is_sampled(decision: UUID, share: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one policy chose.
+    """The choice of one policy.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a shadow would have done differently, and the predicted effect.
+    """Agreement and predicted regret of a shadow policy.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ MAX_PROFILES: Final = 4096  # kept between batches
 
 
 class NotRepeatableError(Exception):
-    """What a decision followed from is not stored any more, or never was; says what."""
+    """The inputs of a decision are not stored; the message names the missing one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

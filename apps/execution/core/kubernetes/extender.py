@@ -52,7 +52,7 @@ class BindingArgs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """What a verdict needs of the servers.
+    """The servers as a verdict needs them.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def judge(pod: Pod, names: Sequence[str], view: View, profile: Profile | None) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Need:
-    """What a pod needs, and the (N,) pressure that its application causes, if it was measured."""
+    """The request of a pod, and the (N,) pressure that its application causes, if measured."""
 
     units: int
     memory_bytes: int

@@ -1,4 +1,4 @@
-"""What is left of each node, beside all pods that Kubernetes has bound to it."""
+"""The free capacity of each node beside the pods that Kubernetes has bound to it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping

@@ -111,7 +111,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _start_extender(cluster: Cluster, options: dict[str, Any], stack: ExitStack) -> None:
-    """Answer a kube-scheduler until the stack is closed, whoever holds the backend.
+    """Answer a kube-scheduler until the stack is closed; needs no hold on the backend.
 
     Raises
     ------
