@@ -23,6 +23,12 @@ def bindings_of(world: World) -> list[str]:
     return [path for method, path, _ in world.fake.requests if path.endswith("/binding")]
 
 
+def seen(world: World) -> set[str]:
+    """Return the keys of the pods of which Berth knows."""
+    pods = world.backend.pods.items().values()
+    return {f"{pod.namespace}/{pod.name}" for pod in pods}
+
+
 def test_a_pending_pod_is_placed_bound_and_followed_to_its_end(world: World) -> None:
     key = world.submit("p1", "2500m", "3Gi")
     node = world.until_bound(key)
@@ -386,6 +392,7 @@ def test_selectors_taints_and_affinity_decide_the_node(world: World) -> None:
 def test_pods_of_others_take_room_from_a_new_node(world: World) -> None:
     other = a_pod("other", "1500m", "2Gi", schedulerName="default-scheduler", nodeName="n3")
     world.fake.put("pods", other)
+    world.until(lambda: "team-a/other" in seen(world), "the pod is seen, as at a start of Berth")
     world.fake.put("nodes", a_node("n3"))
     world.until(lambda: Server.objects.filter(name="n3").exists(), "it is a server")
     row = Server.objects.get(name="n3")
