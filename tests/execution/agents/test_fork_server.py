@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
             eventually((directory / "exit.json").exists)
 
 
-def task(state: Path, *command: str) -> Path:
+def task(state: Path, *command: str, groups: Sequence[str] = ()) -> Path:
     directory = state / f"task-{len(list(state.glob('task-*')))}"
     directory.mkdir()
     order = {
@@ -35,6 +35,7 @@ def task(state: Path, *command: str) -> Path:
         "environment": {"PATH": os.environ["PATH"]},
         "working_directory": str(directory),
         "cpus": sorted(os.sched_getaffinity(0)),
+        "cgroups": groups,
         "duration_s": None,
         "lease": str(state / "lease"),
         "wake": str(state / "wake"),
@@ -98,3 +99,67 @@ def test_a_start_and_an_end_wake_the_agent(state: Path, server: ForkServer) -> N
     assert wakes.wait(60.0)
     read(directory, "exit")
     wakes.close()
+
+
+def test_a_prepared_supervisor_runs_the_task_that_comes_next(
+    state: Path, server: ForkServer
+) -> None:
+    joined = state / "cgroup.procs"
+    server.prepare([str(joined)])
+    eventually(lambda: joined.exists() and joined.read_text())
+    first, second = task(state, "sh", "-c", "echo $$; exit 3"), task(state, "sh", "-c", "echo $$")
+    server.fork(first, is_prepared=True)
+    server.fork(second, is_prepared=True)  # nothing is prepared for it
+    assert read(first, "exit")["code"] == 3
+    assert (first / "stdout.0").read_text().strip() == joined.read_text()
+    assert read(second, "exit")["code"] == 0
+    assert (second / "stdout.0").read_text().strip() != joined.read_text()
+
+
+def test_a_prepared_process_that_was_killed_is_replaced(state: Path, server: ForkServer) -> None:
+    joined = state / "cgroup.procs"
+    server.prepare([str(joined)])
+    eventually(lambda: joined.exists() and joined.read_text())
+    os.kill(int(joined.read_text()), signal.SIGKILL)
+    directory = task(state, "sh", "-c", "exit 3")
+    server.fork(directory, is_prepared=True)
+    assert read(directory, "exit")["code"] == 3
+
+
+def test_a_prepared_supervisor_that_was_killed_is_replaced(
+    state: Path, server: ForkServer
+) -> None:
+    joined = state / "cgroup.procs"
+    server.prepare([str(joined)])
+    eventually(lambda: joined.exists() and joined.read_text())
+    process = int(joined.read_text())
+    os.kill(parent_of(process), signal.SIGKILL)
+    eventually(lambda: not Path(f"/proc/{process}").exists(), "its process ends with it")
+    directory = task(state, "sh", "-c", "exit 3")
+    server.fork(directory, is_prepared=True)
+    assert read(directory, "exit")["code"] == 3
+
+
+def test_what_is_prepared_ends_with_its_server_and_no_task_prevents_that(state: Path) -> None:
+    server, joined = ForkServer(), state / "cgroup.procs"
+    server.prepare([str(joined)])
+    eventually(lambda: joined.exists() and joined.read_text())
+    running = task(state, "sleep", "600")
+    server.fork(running)
+    read(running, "started")
+    server.stop()
+    process = int(joined.read_text())
+    eventually(lambda: not Path(f"/proc/{process}").exists(), "nobody can give it a task")
+    assert not (running / "exit.json").exists()
+
+
+def test_a_group_that_cannot_be_joined_is_said(state: Path, server: ForkServer) -> None:
+    missing = str(state / "no-such-group/cgroup.procs")
+    server.prepare([missing])
+    directory = task(state, "true", groups=[missing])
+    server.fork(directory, is_prepared=True)
+    said = read(directory, "exit")
+    assert (said["code"], said["message"]) == (
+        127,
+        f"the command could not be started: [Errno 2] No such file or directory: '{missing}'",
+    )

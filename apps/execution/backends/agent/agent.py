@@ -41,7 +41,7 @@ from apps.execution.core.port import CommandOrder, Outcome
 
 TICK_S: Final = 0.5  # between two looks at the tasks if nothing wakes the agent
 GATHER_S: Final = 0.01  # after a wake: what comes together is sent together
-STREAM_AGAIN_S: Final = 30.0  # after the stream process did not answer
+STREAM_AGAIN_S: Final = (1.0, 30.0)  # after the stream process did not answer: at first, at most
 AWAY_S: Final = 1.0  # between two attempts while the control plane is away
 CHUNK: Final = 1 << 16
 NOT_FOUND: Final = 404
@@ -114,6 +114,7 @@ class Agent:
     _recorded: dict[int, bool] = field(default_factory=dict)  # suspensions, as last recorded
     _orders_url: str = ""
     _stream_s: float = 0.0  # second of the monotonic clock from which the stream is asked again
+    _stream_pause_s: float = STREAM_AGAIN_S[0]  # after its next failure
     _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
     _lock: Lock = field(default_factory=Lock)
     _failure: Exception | None = None
@@ -231,8 +232,10 @@ class Agent:
                 if isinstance(error, RefusedError) and error.status != NOT_FOUND:
                     raise
                 logger.info("no orders from %s: %s", self._orders_url, error)
-                self._stream_s = time.monotonic() + STREAM_AGAIN_S
+                self._stream_s = time.monotonic() + self._stream_pause_s
+                self._stream_pause_s = min(2.0 * self._stream_pause_s, STREAM_AGAIN_S[1])
             else:
+                self._stream_pause_s = STREAM_AGAIN_S[0]
                 return self._obey(found, sent_s)
         return self._exchange({**body, "wait_s": MAX_WAIT_S}, wait_s=MAX_WAIT_S)
 
@@ -270,6 +273,8 @@ class Agent:
         """Send what has changed, and a heartbeat, until the agent stops."""
         meter, beat_s = UsageMeter(self.machine.cpus, self.machine.state), 0.0
         while not self.stop.is_set():
+            with self._lock:
+                self._tasks.prepare()
             if self._wakes.wait(TICK_S):
                 self.stop.wait(GATHER_S)
             with self._lock:

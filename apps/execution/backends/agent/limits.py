@@ -37,12 +37,15 @@ class Limits:
     freezers: list[str] = field(default_factory=list)
 
 
-def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROOT) -> Limits:
-    """Create the control groups of a task.
+def limit(
+    name: str, *, cpus: Iterable[int], memory_bytes: int | None, root: Path = ROOT
+) -> Limits:
+    """Create the control groups of a task, or change their limits.
 
     Parameters
     ----------
     name : unique on this machine
+    memory_bytes : None = not limited yet
     root : where the hierarchies are mounted
     """
     limits = Limits()
@@ -51,11 +54,8 @@ def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROO
     memory = root if is_unified else root / "memory"
     with _said(limits, "memory"):
         group = _made(memory, name, "+memory" if is_unified else "")
-        limit_file = "memory.max" if is_unified else "memory.limit_in_bytes"
-        (group / limit_file).write_text(str(memory_bytes))
-        with suppress(OSError):  # without swap accounting the file is absent
-            swap = "memory.swap.max" if is_unified else "memory.memsw.limit_in_bytes"
-            (group / swap).write_text("0" if is_unified else str(memory_bytes))
+        if memory_bytes is not None:
+            _limit_memory(group, memory_bytes, is_unified=is_unified)
         limits.joined.append(str(group / "cgroup.procs"))
         counter = "memory.events" if is_unified else "memory.oom_control"
         limits.oom_files.append(str(group / counter))
@@ -82,6 +82,20 @@ def limit(name: str, *, cpus: Iterable[int], memory_bytes: int, root: Path = ROO
         if str(group / "cgroup.procs") not in limits.joined:
             limits.joined.append(str(group / "cgroup.procs"))
     return limits
+
+
+def _limit_memory(group: Path, memory_bytes: int, *, is_unified: bool) -> None:
+    limit_file = "memory.max" if is_unified else "memory.limit_in_bytes"
+    (group / limit_file).write_text(str(memory_bytes))
+    with suppress(OSError):  # without swap accounting the file is absent
+        swap = "memory.swap.max" if is_unified else "memory.memsw.limit_in_bytes"
+        (group / swap).write_text("0" if is_unified else str(memory_bytes))
+
+
+def names(prefix: str, *, root: Path = ROOT) -> set[str]:
+    """Return the names of all control groups of tasks that begin so."""
+    parents = (root / PARENT, *(root / hierarchy / PARENT for hierarchy in HIERARCHIES))
+    return {group.name for parent in parents for group in parent.glob(f"{prefix}*/")}
 
 
 def remove(name: str, *, root: Path = ROOT) -> None:

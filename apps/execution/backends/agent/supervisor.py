@@ -12,31 +12,28 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to
 read, and does without if nobody listens. SIGTERM stops the command, and so does the end of the
 lease that the agent renews in the file ``lease`` of the state directory. Standard library only,
-and no other module of this project.
+and no other module of this project than `command`.
 """
 
-import ctypes
 import json
 import os
-import pwd
 import selectors
 import signal
-import subprocess
 import time
 from contextlib import suppress
-from functools import cache
 from types import FrameType
 from typing import Any
+
+from apps.execution.backends.agent.command import NOT_STARTED, Command, preload
 
 SEGMENT_BYTES = 1 << 20
 SEGMENTS = 8  # of each stream
 READ_BYTES = 1 << 16
 LEASE_CHECK_S = 0.5
 TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
-PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 SUSPEND = "suspend"  # file that requests the suspension, while it is there
 FREEZERS = ("freezer.state", "cgroup.freeze")  # of control groups, version 1 and 2
-NOT_STARTED = 127  # exit code of a command that could not be started, as in a shell
 
 
 class Segments:
@@ -69,14 +66,19 @@ class Segments:
 
 
 class Task:
-    """One command from its start to its end."""
+    """One command from its start to its end.
 
-    def __init__(self, directory: str) -> None:
+    Attributes
+    ----------
+    process : becomes the command; None until it starts, unless it was forked ahead
+    """
+
+    def __init__(self, directory: str, process: Command | None = None) -> None:
         self.directory = directory
         with open(os.path.join(directory, "order.json")) as stream:
             self.order: dict[str, Any] = json.load(stream)
         self.reason = ""  # why it is stopped
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process = process
         self.enforced: dict[str, str] = {}
         self.wake: str = self.order["wake"]
         self.suspended_s: float | None = None  # when its processes were stopped; None: they run
@@ -86,17 +88,17 @@ class Task:
         """Start the command, copy its output, and write how it ended."""
         begun_s = time.monotonic()
         try:
-            self.process = self._start()
-        except (OSError, subprocess.SubprocessError, KeyError) as error:
+            process = self._start()
+        except (OSError, KeyError) as error:
             self._end(NOT_STARTED, f"the command could not be started: {error}")
             return
         write_json(
             os.path.join(self.directory, "started.json"),
-            {"at_s": begun_s, "pid": self.process.pid, "enforced": self.enforced},
+            {"at_s": begun_s, "pid": process.pid, "enforced": self.enforced},
         )
         poke(self.wake)
-        self._copy_output(begun_s)
-        code = self.process.wait()
+        self._copy_output(process, begun_s)
+        code = process.wait()
         if self.suspended_s is not None:
             self._resume()  # what is left of it cannot be killed while it is frozen
         kill_children()
@@ -108,48 +110,21 @@ class Task:
             self.reason = reason
             signal_group(self.process, signal.SIGTERM)
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> Command:
         order = self.order
-        account = pwd.getpwnam(order["user"]) if order.get("user") else None
-        group = order.get("cgroups") or []
-        cores = set(order["cpus"])
-        os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(0, set(order["cpus"]))
         self.enforced = {**order.get("enforced", {}), "affinity": "set"}
+        if self.process is None or self.process.poll() is not None:
+            self.process = Command(order.get("cgroups") or [])
+        self.process.run(order)
+        return self.process
 
-        def prepare() -> None:
-            for path in group:
-                with open(path, "w") as stream:
-                    stream.write(str(os.getpid()))
-            libc = preload()
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if account is not None and account.pw_uid != os.geteuid():
-                os.initgroups(account.pw_name, account.pw_gid)
-                os.setgid(account.pw_gid)
-                os.setuid(account.pw_uid)
-                # a change of the user clears it
-                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-        return subprocess.Popen(  # noqa: S603 - running commands is what it is for; no shell
-            order["command"],
-            env=order["environment"],
-            cwd=order["working_directory"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            close_fds=True,
-            preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
-        )
-
-    def _copy_output(self, begun_s: float) -> None:
+    def _copy_output(self, process: Command, begun_s: float) -> None:
         """Copy both streams until the command has ended; stop it if it must not go on."""
-        process = self.process
-        assert process is not None and process.stdout and process.stderr  # noqa: S101, PT018
         killed_s = None
         with selectors.DefaultSelector() as poll:
             for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
-                os.set_blocking(pipe.fileno(), False)
+                os.set_blocking(pipe, False)
                 poll.register(pipe, selectors.EVENT_READ, Segments(self.directory, name))
             # a command may close its output and go on, and what it started may keep it open
             while not self._is_over(poll, process):
@@ -159,12 +134,10 @@ class Task:
                 if killed_s is not None and time.monotonic() > killed_s:
                     signal_group(process, signal.SIGKILL)
 
-    def _is_over(self, poll: selectors.BaseSelector, process: "subprocess.Popen[bytes]") -> bool:
+    def _is_over(self, poll: selectors.BaseSelector, process: Command) -> bool:
         """Copy what is there, or wait a little; return True if the command has ended."""
         if not poll.get_map():
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(LEASE_CHECK_S)
-            return process.poll() is not None
+            return process.has_ended_within(LEASE_CHECK_S)
         has_ended = process.poll() is not None
         ready = poll.select(0.05 if has_ended else LEASE_CHECK_S)
         for key, _ in ready:
@@ -250,12 +223,6 @@ class Task:
         poke(self.wake)
 
 
-@cache
-def preload() -> ctypes.CDLL:
-    """Load the C library: before a fork it costs nothing after it."""
-    return ctypes.CDLL(None)
-
-
 def poke(path: str) -> None:
     """Let the agent look at its tasks now, if it is there."""
     with suppress(OSError):  # no pipe, no reader, or a full pipe: it looks anyway
@@ -292,7 +259,7 @@ def count_kills(path: str) -> int:
     return 0
 
 
-def signal_group(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> None:
+def signal_group(process: Command | None, number: signal.Signals) -> None:
     """Send a signal to the session of the command, and to processes that have left it."""
     if process is None:
         return
@@ -374,8 +341,13 @@ def start_ticks(pid: int) -> int:
         return int(stream.read().rpartition(")")[2].split()[19])
 
 
-def main(directory: str) -> int:
-    """Run the task of a directory unless a supervisor has done so before."""
+def main(directory: str, process: Command | None = None) -> int:
+    """Run the task of a directory unless a supervisor has done so before.
+
+    Parameters
+    ----------
+    process : forked ahead; None = fork it now
+    """
     claim = os.path.join(directory, "supervisor.json")
     write_json(f"{claim}.{os.getpid()}", {"pid": os.getpid(), "ticks": start_ticks(os.getpid())})
     try:
@@ -386,7 +358,7 @@ def main(directory: str) -> int:
         os.unlink(f"{claim}.{os.getpid()}")
     preload().prctl(PR_SET_NAME, b"berth-task", 0, 0, 0)
     preload().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    task = Task(directory)
+    task = Task(directory, process)
 
     def on_stop(_number: int, _frame: FrameType | None) -> None:
         task.stop("stopped")

@@ -53,6 +53,7 @@ class Task:
     Attributes
     ----------
     known_s : second of the monotonic clock at which its order arrived
+    group : name of its control groups; empty = that of its launch
     is_start_reported, is_end_reported : whether the control plane has confirmed it
     sent : position up to which each stream of the output was sent
     meter : of its usage, once its command runs
@@ -62,6 +63,7 @@ class Task:
     directory: Path
     known_s: float
     boot: str
+    group: str
     sent: dict[str, int]
     is_start_reported: bool = False
     is_end_reported: bool = False
@@ -164,6 +166,7 @@ class Tasks:
     def __init__(self, state: Path, cpus: tuple[int, ...], *, server: str, user: str) -> None:
         self.state, self._cpus, self._server, self._user = state, cpus, server, user
         self._fork_server = ForkServer()
+        self._prepared = ""  # control groups that a process has joined for the next task
         self._tasks: dict[int, Task] = {}
         (state / "tasks").mkdir(exist_ok=True, mode=0o711)
         for directory in (state / "tasks").iterdir():
@@ -190,12 +193,25 @@ class Tasks:
         return self._tasks[launch]
 
     def begin(self) -> None:
-        """Prepare for orders."""
+        """Remove the control groups that an agent has left, and prepare for orders."""
+        known = {self._group_of(task) for task in self}
+        for group in limits.names(self._group("")) - known:
+            limits.remove(group)
         self._fork_server.start()
+        self.prepare()
 
     def end(self) -> None:
         """Take no further orders; the tasks go on."""
         self._fork_server.stop()
+        limits.remove(self._prepared)
+
+    def prepare(self) -> None:
+        """Let a process join the control groups of the next task, unless one has."""
+        if self._prepared:
+            return
+        self._prepared = self._group(f"next-{time.monotonic_ns()}")
+        group = limits.limit(self._prepared, cpus=self._cpus, memory_bytes=None)
+        self._fork_server.prepare(group.joined)
 
     def start(self, order: CommandOrder) -> None:
         """Write the order down, then start its supervisor, which starts the command once."""
@@ -212,7 +228,9 @@ class Tasks:
                 for path in (work, progress):
                     os.chown(path, account.pw_uid, account.pw_gid)
         cpus = [self._cpus[core] for core in order.cores]
-        group = limits.limit(self._group(order.launch), cpus=cpus, memory_bytes=order.memory_bytes)
+        prepared, self._prepared = self._prepared, ""
+        name = prepared or self._group(order.launch)
+        group = limits.limit(name, cpus=cpus, memory_bytes=order.memory_bytes)
         write_json(
             str(directory / "order.json"),
             {
@@ -228,6 +246,7 @@ class Tasks:
                 "user": self._user,
                 "lease": str(self.state / "lease"),
                 "wake": str(self.state / "wake"),
+                "group": name,
                 "cgroups": group.joined,
                 "oom_files": group.oom_files,
                 "enforced": group.enforced,
@@ -240,13 +259,13 @@ class Tasks:
         if task is None:
             raise RuntimeError(f"the order {order.launch} was not written")
         self._tasks[order.launch] = task
-        self._fork_server.fork(directory)
+        self._fork_server.fork(directory, is_prepared=bool(prepared))
 
     def forget(self) -> None:
         """Delete the directories of tasks that ended long ago."""
         for task in self:
             if task.is_end_reported:
-                limits.remove(self._group(task.launch))
+                limits.remove(self._group_of(task))
                 age_s = time.time() - (task.directory / "reported").stat().st_mtime
                 if age_s > KEPT_S:
                     shutil.rmtree(task.directory, ignore_errors=True)
@@ -259,8 +278,11 @@ class Tasks:
         limits.remove(name)
         return found
 
-    def _group(self, launch: int) -> str:
-        return f"{self._server}-{self.state.stat().st_ino}-{launch}"
+    def _group(self, task: object) -> str:
+        return f"{self._server}-{self.state.stat().st_ino}-{task}"
+
+    def _group_of(self, task: Task) -> str:
+        return task.group or self._group(task.launch)
 
     def _environment(
         self, order: CommandOrder, cpus: list[int], directory: Path
@@ -297,6 +319,7 @@ def _known(directory: Path) -> Task | None:
         directory=directory,
         known_s=order["known_s"],
         boot=order["boot"],
+        group=order.get("group", ""),
         sent=sent,
         is_end_reported=(directory / "reported").exists(),
     )

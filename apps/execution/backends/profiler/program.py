@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from apps.execution.backends.agent.supervisor import preload
+from apps.execution.backends.agent.command import preload
 from apps.execution.backends.profiler.counters import TreeTimes, thread_times, tree_times
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.core.agent.usage import TAIL_BYTES, read_progress

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from apps.execution.backends.agent.supervisor import PR_SET_PDEATHSIG, preload
+from apps.execution.backends.agent.command import PR_SET_PDEATHSIG, preload
 
 PROGRAM, STRESSOR, PROFILER = 1, 2, 3  # real-time priorities; the highest runs first
 REFUSED: Final = "this account may not use SCHED_FIFO (CAP_SYS_NICE), so other programs disturb"

@@ -1,0 +1,53 @@
+"""What an agent finds in its state directory, and what it prepares for the next task."""
+
+from pathlib import Path
+
+import pytest
+
+from apps.execution.backends.agent import limits
+from apps.execution.backends.agent.tasks import Tasks
+
+pytestmark = pytest.mark.agent
+
+
+def test_groups_are_found_by_their_prefix_in_every_hierarchy(tmp_path: Path) -> None:
+    for path in ("memory/berth/box-1-7-1", "freezer/berth/box-1-7-1", "cpuset/berth/box-1-7-2",
+                 "memory/berth/box-2-8-1", "berth/box-1-7-3"):  # fmt: skip
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "memory/berth/box-1-7-file").touch()
+    assert limits.names("box-1-7-", root=tmp_path) == {"box-1-7-1", "box-1-7-2", "box-1-7-3"}
+
+
+def test_groups_that_a_killed_agent_has_left_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"box-1-{tmp_path.stat().st_ino}-"
+    there = {f"{prefix}5", f"{prefix}next-9"}
+    removed: list[str] = []
+    monkeypatch.setattr(limits, "names", lambda asked: {n for n in there if n.startswith(asked)})
+    monkeypatch.setattr(limits, "remove", removed.append)
+    directory = tmp_path / "tasks/5"
+    directory.mkdir(parents=True)
+    (directory / "order.json").write_text('{"launch": 5, "known_s": 1.0, "boot": "b"}')
+    tasks = Tasks(tmp_path, (0,), server="box-1", user="")
+    tasks.begin()
+    assert removed == [f"{prefix}next-9"]  # its task 5 is known, and may run
+    tasks.end()
+    assert len(removed) == 2  # with what was prepared and not needed
+
+
+def test_one_process_is_prepared_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def limit(name: str, **_: object) -> limits.Limits:
+        made.append(name)
+        return limits.Limits()
+
+    monkeypatch.setattr(limits, "limit", limit)
+    tasks = Tasks(tmp_path, (0,), server="box-1", user="")
+    tasks.begin()
+    tasks.prepare()
+    tasks.end()
+    assert len(made) == 1
