@@ -240,9 +240,10 @@ def _follow_states(nodes: Sequence[SlurmNode], known: Mapping[str, Server]) -> N
 def _change_of_state(node: SlurmNode, state: ServerState) -> ServerState | None:
     """Return the state that a server takes from its node; None = it keeps its own.
 
-    One that an administrator has cordoned stays so.
+    One that an administrator has cordoned stays so, and so does one whose node the controller has
+    not heard from since it started: after a few seconds, it knows whether the node is down.
     """
-    if state is ServerState.CORDONED:
+    if state is ServerState.CORDONED or (node.is_unknown and not node.is_down):
         return None
     wanted = ServerState.ACTIVE
     if node.is_closed:

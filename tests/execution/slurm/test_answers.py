@@ -86,6 +86,23 @@ def test_a_node_that_a_waiting_job_is_planned_on_is_open(states: set[str], close
     assert replace(NODE, states=frozenset(states)).is_closed is closed
 
 
+@pytest.mark.parametrize(
+    ("states", "unknown", "down"),
+    [
+        ({"UNKNOWN"}, True, False),
+        ({"UNKNOWN", "NOT_RESPONDING"}, True, True),
+        ({"IDLE"}, False, False),
+        ({"DOWN"}, False, True),
+    ],
+    ids=["started", "silent", "idle", "down"],
+)
+def test_a_node_that_the_controller_has_not_heard_from_is_not_down(
+    states: set[str], unknown: bool, down: bool
+) -> None:
+    node = replace(NODE, states=frozenset(states))
+    assert (node.is_unknown, node.is_down) == (unknown, down)
+
+
 def number(value: int | None) -> dict[str, Any]:
     """Return a number as Slurm has written it since 23.02."""
     return {"set": value is not None, "infinite": False, "number": value or 0}

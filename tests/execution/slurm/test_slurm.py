@@ -271,6 +271,7 @@ def test_a_restart_of_the_controller_loses_nothing(world: World) -> None:
     assert world.job(runs).state == "running"
     world.slurm.start_controller()
     assert world.until_state(ends, "succeeded").attempts == 1
+    assert {row.state for row in Server.objects.all()} == {"active"}
     waits = world.submit("sleep 300")
     world.until_state(waits, "running")
     assert (world.job(runs).state, world.job(runs).attempts) == ("running", 1)

@@ -43,7 +43,7 @@ PHASES: Final[dict[str, Phase]] = {
     "OUT_OF_MEMORY": Phase.ENDED,
     "REVOKED": Phase.ENDED,
 }
-_DOWN: Final = frozenset({"DOWN", "ERROR", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "UNKNOWN"})
+_DOWN: Final = frozenset({"DOWN", "ERROR", "FAIL", "NOT_RESPONDING", "POWERED_DOWN"})
 _CLOSED: Final = frozenset(
     {"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "RESERVED", "FUTURE", "INVALID"}
     | {"INVALID_REG", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_DOWN", "POWERING_UP"}
@@ -140,6 +140,11 @@ class SlurmNode:
     def is_down(self) -> bool:
         """Whether its jobs are lost."""
         return bool(self.states & _DOWN)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the controller has started, and has not heard from it yet."""
+        return "UNKNOWN" in self.states
 
     @property
     def is_closed(self) -> bool:
