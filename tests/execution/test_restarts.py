@@ -5,18 +5,29 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from apps.execution.core.migration import STOP_S, lost_s, restart_s
+from apps.execution.core.migration import STOP_S, MigrationOutcome, lost_s, restart_s
 from apps.execution.core.port import EndReport
-from apps.execution.models import Launch, Migration
+from apps.execution.core.slurm.reconcile import Known
+from apps.execution.models import Launch, Migration, SlurmJob
+from apps.execution.selectors.slurm import known_jobs
 from apps.execution.services.agents import orders_of
 from apps.execution.services.launch_reports import record_ended
 from apps.execution.services.launches import release_jobs
 from apps.execution.services.migrations import MigrationRefusal, cancel_migrations
 from apps.execution.services.recovery import requeue_launch
-from apps.execution.services.restarts import record_restarts
-from apps.inventory.core.backends import AGENT, CAPABILITIES, Capability, Move, move_of
+from apps.execution.services.restarts import give_up_restarts, record_restarts
+from apps.inventory.core.backends import (
+    AGENT,
+    CAPABILITIES,
+    KUBERNETES,
+    SLURM,
+    Capability,
+    Move,
+    move_of,
+)
 from apps.inventory.models import Cluster, Server
 from apps.operations.models import Event
+from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs
 from tests.execution.migration_world import ask, cluster, holds, move, running, server
@@ -155,6 +166,53 @@ def test_a_plan_cannot_withdraw_a_restart_that_has_begun() -> None:
     assert holds(job.pk) == [("b", 1)]
 
 
+def give_up(job: Job, why: str = "Slurm did not stop it") -> None:
+    """Report that the running launch of a job could not be stopped."""
+    with transaction.atomic():
+        give_up_restarts({job.launches.get().pk: why}, MigrationOutcome.FAILED)
+    job.refresh_from_db()
+
+
+def test_a_job_that_its_backend_cannot_stop_stays_and_its_reservation_is_freed() -> None:
+    job = program(0, 1)
+    (number,) = ask(move(job, "a", "b"))
+    give_up(job)
+    found = Migration.objects.get(pk=number)
+    assert (found.state, found.message) == ("failed", "Slurm did not stop it")
+    launch = job.launches.get()
+    assert (launch.state, launch.cancel_requested, launch.message) == ("running", False, "")
+    assert (job.state, job.attempts, holds(job.pk)) == ("running", 1, [("a", 2)])
+    assert not orders_of(server("a"))[0].stop
+    assert isinstance(ask(move(job, "a", "b"))[0], int)  # it may be tried again
+
+
+def test_a_restart_that_is_given_up_twice_changes_once() -> None:
+    job = program(0)
+    ask(move(job, "a", "b"))
+    give_up(job)
+    give_up(job)
+    assert Event.objects.filter(kind="job.move_failed").count() == 1
+
+
+def test_a_launch_that_is_stopped_for_another_reason_stays_stopped() -> None:
+    job = program(0)
+    Launch.objects.update(cancel_requested=True, message="its units are needed")
+    give_up(job)
+    launch = job.launches.get()
+    assert (launch.cancel_requested, launch.message) == (True, "its units are needed")
+
+
+def test_a_job_of_slurm_is_stopped_to_restart_or_cancelled() -> None:
+    job = program(0)
+    SlurmJob.objects.create(slurm_id=7, job=job)
+    assert known_jobs()[7].known == Known(JobState.RUNNING, node="a", is_running=True)
+    ask(move(job, "a", "b"))
+    known = known_jobs()[7].known
+    assert (known.stop, known.restarts) == (False, True)
+    cancel_jobs([job.pk])
+    assert known_jobs()[7].known.stop
+
+
 def test_restarts_elsewhere_do_not_count_as_failed_launches() -> None:
     job = program(0)
     for source, target in (("a", "b"), ("b", "c"), ("c", "a"), ("a", "b")):
@@ -185,5 +243,6 @@ def test_a_backend_has_at_most_one_kind_of_move() -> None:
     kinds = {Capability.MOVE_LIVE, Capability.MOVE_RESTART}
     assert all(len(known & kinds) <= 1 for known in CAPABILITIES.values())
     assert move_of("emulated") is Move.LIVE
-    assert move_of(AGENT) is Move.RESTART
+    assert {move_of(AGENT), move_of(SLURM)} == {Move.RESTART}
+    assert move_of(KUBERNETES) is Move.NONE
     assert move_of("unknown") is Move.NONE

@@ -14,7 +14,8 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.common.infrastructure.transactions import retry_once
 from apps.execution.backends.runner import Environment
 from apps.execution.core.ends import End
-from apps.execution.core.port import EndReport
+from apps.execution.core.migration import MigrationOutcome
+from apps.execution.core.port import EndReport, Outcome
 from apps.execution.services.backend_holders import (
     HOLD_S,
     acquire_backend,
@@ -24,6 +25,7 @@ from apps.execution.services.backend_holders import (
 from apps.execution.services.launch_reports import record_ended, record_started
 from apps.execution.services.launches import release_jobs
 from apps.execution.services.recovery import requeue_launch
+from apps.execution.services.restarts import give_up_restarts, record_restarts
 from apps.inventory.selectors import cluster_time
 
 TICK_S: Final = 0.05
@@ -85,6 +87,20 @@ class Holder:
         ]
         if reports:
             self.write(lambda: record_ended(reports, release_jobs=release_jobs))
+
+    def report_stopped(self, launches: Iterable[int]) -> None:
+        """Report that launches were stopped now, as requested, so that their jobs restart."""
+        at_s = self.cluster_s(None)
+        reports = [EndReport(launch, at_s, Outcome.CANCELLED) for launch in launches]
+        if reports:
+            self.write(lambda: record_restarts(reports))
+            # those whose new server went down meanwhile
+            self.write(lambda: record_ended(reports, release_jobs=release_jobs))
+
+    def give_up_restarts(self, messages: Mapping[int, str], outcome: MigrationOutcome) -> None:
+        """Report why launches were not stopped to restart, by launch."""
+        if messages:
+            self.write(lambda: give_up_restarts(messages, outcome))
 
     def requeue(self, launch: int | None, message: str) -> None:
         """Give up a launch that was lost; its job is placed again."""

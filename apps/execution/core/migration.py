@@ -19,7 +19,7 @@ from typing import Final
 MIN_S: Final = 1.0
 NETWORK_SHARE: Final = 0.5  # the rest is left to the jobs on the two servers
 
-
+TO_RESTART: Final = "stopped to restart on another server"  # message of a launch
 STOP_S: Final = 6.0  # in which a backend stops a job: SIGKILL follows after 5
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
+from apps.execution.core.migration import TO_RESTART
 from apps.execution.core.port import EndReport, Outcome
 from apps.execution.services.locks import lock_launches
 from apps.workloads import services as workloads
@@ -27,7 +28,6 @@ SET state = 'running', started_s = d.at, claimed_by = %s,
 FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
 WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s
 """
-TO_RESTART: Final = "stopped to restart on another server"  # message of a launch
 PREEMPTED: Final = "preempted"  # outcome of a launch that was stopped, but not its job
 _END: Final = """
 UPDATE execution_launch l

@@ -5,20 +5,20 @@ backend reports that it has stopped, the job holds the new units in the same tra
 backend launches it there. So no other job can take the units, and the job never runs twice.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from django.db import connection
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.notifications import wake
-from apps.execution.core.migration import MigrationOutcome, MigrationReport
+from apps.execution.core.migration import TO_RESTART, MigrationOutcome, MigrationReport
 from apps.execution.core.port import EndReport, Outcome
 from apps.execution.models import Migration, MigrationState
-from apps.execution.services.launch_reports import TO_RESTART
 from apps.execution.services.locks import lock_launches, lock_migrations
 from apps.execution.services.migration_reports import record_locked_reports
 from apps.inventory.core.backends import MACHINES, Capability, backends_with
+from apps.inventory.selectors import cluster_now
 from apps.workloads import services as workloads
 
 MOVED: Final = "moved"  # outcome of a launch that was stopped to restart its job elsewhere
@@ -40,6 +40,16 @@ _END: Final = """
 UPDATE execution_launch AS l SET state = 'ended', ended_s = d.at, outcome = %s,
        claimed_until = NULL
 FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at) WHERE l.id = d.id
+"""
+_RESTARTING: Final = """
+SELECT m.id, m.launch_id FROM execution_migration m
+JOIN execution_launch l ON l.id = m.launch_id
+WHERE m.launch_id = ANY(%s) AND m.state = 'running' AND l.state = 'running' AND l.cancel_requested
+ORDER BY m.id
+"""
+_STAY: Final = """
+UPDATE execution_launch SET cancel_requested = false, message = ''
+WHERE id = ANY(%s) AND state = 'running' AND cancel_requested AND message = %s
 """
 
 
@@ -81,6 +91,29 @@ def record_restarts(reports: Collection[EndReport]) -> None:
     wake(MACHINES, {server for *_, server in rows})
     record_locked_reports(
         [MigrationReport(x, stopped[launch], MigrationOutcome.DONE) for x, launch, *_ in rows]
+    )
+
+
+def give_up_restarts(messages: Mapping[int, str], outcome: MigrationOutcome) -> None:
+    """Give up the restarts of launches that their backend did not stop: they stay where they are.
+
+    In the caller's transaction. Frees the units reserved for them. Launches that are not stopped
+    to restart do not change.
+
+    Parameters
+    ----------
+    messages : why, by launch
+    outcome : of their migrations
+    """
+    launches = list(messages)
+    lock_launches(launches)
+    lock_migrations([migration for migration, _ in fetch_rows(_RESTARTING, [launches])])
+    rows = fetch_rows(_RESTARTING, [launches])
+    with connection.cursor() as cursor:
+        cursor.execute(_STAY, [launches, TO_RESTART])
+    now_s = cluster_now()
+    record_locked_reports(
+        [MigrationReport(key, now_s, outcome, messages[launch]) for key, launch in rows]
     )
 
 

@@ -51,7 +51,7 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
             Capability.REQUEUE,
         }
     ),
-    SLURM: frozenset({Capability.SUSPEND, Capability.USAGE}),
+    SLURM: frozenset({Capability.MOVE_RESTART, Capability.SUSPEND, Capability.USAGE}),
     # Kubernetes binds a pod once: no move, no pause, and no second start of the same pod
     KUBERNETES: frozenset(),
 }

@@ -14,6 +14,7 @@ from apps.execution.core.slurm.edits import (
     has_started,
     read_refusals,
     releases,
+    why_not_stopped,
     written,
 )
 from apps.execution.core.slurm.hostlist import expand
@@ -209,11 +210,14 @@ def test_placements_and_holds_come_before_the_releases_of_what_was_not_refused()
         Edit(8, Change.HOLD),
         Edit(9, Change.SUSPEND),
         Edit(5, Change.LEAVE),
+        Edit(4, Change.STOP),
+        Edit(3, Change.CLEAR),
     ]
     assert written(edits).split("\n") == [
         "update JobId=7 ReqNodeList=n3 NumNodes=1-1",
         "uhold 8", "update JobId=8 ReqNodeList=", "suspend 9",
-        "update JobId=5 AdminComment=left-to-slurm", "",
+        "update JobId=5 AdminComment=left-to-slurm",
+        "requeuehold incomplete 4", "update JobId=3 ReqNodeList= StartTime=now", "",
     ]  # fmt: skip
     assert releases(edits, ()) == "release 7\nrelease 5\n"
     assert releases(edits, {7: "Invalid node name specified"}) == "release 5\n"
@@ -248,6 +252,12 @@ def test_refusals_are_read_by_job() -> None:
 )
 def test_a_job_that_has_started_is_told_from_a_refused_placement(why: str, started: bool) -> None:
     assert has_started(why) is started
+
+
+def test_a_refused_stop_says_why_the_job_does_not_restart() -> None:
+    refusals = read_refusals("Requested operation is presently disabled for job 2\n")
+    assert why_not_stopped(refusals[2]).startswith("Slurm does not requeue the job")
+    assert why_not_stopped("Access denied") == "Slurm did not stop the job: Access denied"
 
 
 def test_usage_is_summed_over_steps_and_tasks() -> None:

@@ -22,6 +22,7 @@ PINNED = Known(JobState.QUEUED, pinned="n3")
 PLACED = Known(JobState.STARTING)
 STARTING = Known(JobState.STARTING, node="n3")
 RUNNING = Known(JobState.RUNNING, node="n3", is_running=True)
+RESTARTS = Known(JobState.RUNNING, node="n3", is_running=True, restarts=True)
 CLOSED = Known(JobState.STARTING, node="n3", is_closed=True)
 ELSEWHERE = Known(JobState.RUNNING, node="n4", is_running=True)
 DONE = Known(JobState.SUCCEEDED)
@@ -70,6 +71,16 @@ def stop(known: Known) -> Known:
         (RUNS, replace(RUNNING, suspension=Suspension.SUSPENDED), ["resumed"]),
         (RUNS, replace(RUNNING, suspension=Suspension.RESUMING), ["resumed"]),
         (SUSPENDED, stop(RUNNING), ["cancel"]),
+        (RUNS, RESTARTS, ["stop"]),
+        (SUSPENDED, replace(RESTARTS, suspension=Suspension.SUSPENDED), ["stop"]),
+        (ENDING, RESTARTS, []),
+        (HELD, RESTARTS, ["stopped"]),
+        (HELD, replace(RESTARTS, is_closed=True), ["stopped"]),
+        (WAITS, RESTARTS, ["hold"]),  # queued again by somebody else
+        (ENDED, RESTARTS, ["stay", "ended", "forget"]),
+        (None, RESTARTS, ["stay", "ended", "forget"]),
+        (RUNS, replace(RESTARTS, stop=True), ["cancel"]),
+        (RUNS, replace(RESTARTS, node="n4"), ["lost"]),
         (ENDING, RUNNING, []),
         (RUNS, ELSEWHERE, ["lost"]),
         (WAITS, RUNNING, ["hold", "lost"]),
@@ -99,6 +110,7 @@ def test_steps_name_the_node_and_the_reason() -> None:
     assert steps(RUNS, QUEUED) == [Step(Verb.PIN, "n3")]
     assert steps(HELD, PINNED) == [Step(Verb.PIN, "")]
     assert steps(RUNS, ELSEWHERE) == [Step(Verb.LOST, "Slurm runs it on n3, not on n4")]
+    assert steps(ENDED, RESTARTS)[0].text == "the job ended before it was stopped"
     assert steps(WAITS, RUNNING)[1].text == "Slurm has queued it again (Resources)"
 
 

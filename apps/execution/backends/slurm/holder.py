@@ -16,9 +16,10 @@ from typing import Final
 from apps.common.core.errors import ConflictError
 from apps.execution.backends.foreign_schedulers import Holder
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
+from apps.execution.core.migration import MigrationOutcome
 from apps.execution.core.port import SuspensionReport
 from apps.execution.core.slurm.answers import AnswerError
-from apps.execution.core.slurm.edits import Change, Edit, has_started
+from apps.execution.core.slurm.edits import Change, Edit, has_started, why_not_stopped
 from apps.execution.core.slurm.reconcile import Step, Verb, end_of, steps
 from apps.execution.core.slurm.shapes import why_not
 from apps.execution.core.slurm.values import Phase, SlurmJob, SlurmNode
@@ -38,6 +39,16 @@ MAX_IMPORTS: Final = 200  # at a time, so that the first of many are placed earl
 ASK_S: Final = 0.1  # wall seconds from one look at the jobs to the next
 SHARE: Final = 2.0  # asking Slurm for its jobs takes at most half of the time
 AWAY_S: Final = 2.0  # between two attempts while Slurm does not answer
+
+_EDITS: Final = {
+    Verb.HOLD: Change.HOLD,
+    Verb.STOP: Change.STOP,
+    Verb.STOPPED: Change.CLEAR,
+}
+_GIVEN_UP: Final = {
+    Verb.REFUSED: MigrationOutcome.FAILED,
+    Verb.STAY: MigrationOutcome.CANCELLED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +166,10 @@ class SlurmBackend:
         for job, case in cases.items():
             for step in steps(case.job, case.known.known if case.known else None):
                 by_verb[step.verb][job] = step
-        refused = self._edit(by_verb)
-        for job, why in refused.items():
-            by_verb[Verb.LOST][job] = Step(Verb.LOST, f"Slurm refused it: {why}")
+        self._edit(by_verb)
         self.slurm.cancel(by_verb[Verb.CANCEL])
         self._suspend(by_verb, cases)
+        self._restart(by_verb, cases)
         self._report(by_verb, cases)
         for job, step in by_verb[Verb.LOST].items():
             self._holder.requeue(_launch(cases[job]), step.text)
@@ -171,14 +181,35 @@ class SlurmBackend:
             services.forget(by_verb[Verb.FORGET])
         self._import([cases[job].job for job in by_verb[Verb.IMPORT]])
 
-    def _edit(self, by_verb: Mapping[Verb, Mapping[int, Step]]) -> dict[int, str]:
-        """Hold and place jobs; returns the placements refused, whose jobs stay held."""
-        edits = [Edit(job, Change.HOLD) for job in by_verb.get(Verb.HOLD, {})]
-        placed = by_verb.get(Verb.PLACE, {})
+    def _edit(self, by_verb: dict[Verb, dict[int, Step]]) -> None:
+        """Hold, place and stop jobs; adds the steps that follow from what Slurm refuses."""
+        edits = [Edit(job, change) for verb, change in _EDITS.items() for job in by_verb[verb]]
+        placed = by_verb[Verb.PLACE]
         edits += [Edit(job, Change.PLACE, step.text) for job, step in placed.items()]
         refused = self.slurm.edit(edits)
         self._held = {job: row for job, row in self._held.items() if job not in placed}
-        return {job: why for job, why in refused.items() if job in placed and not has_started(why)}
+        for job, why in refused.items():
+            if job in placed and not has_started(why):
+                by_verb[Verb.LOST][job] = Step(Verb.LOST, f"Slurm refused it: {why}")
+            if job in by_verb[Verb.STOP] and not has_started(why):
+                by_verb[Verb.REFUSED][job] = Step(Verb.REFUSED, why_not_stopped(why))
+
+    def _restart(
+        self, by_verb: Mapping[Verb, Mapping[int, Step]], cases: Mapping[int, _Case]
+    ) -> None:
+        """Report which jobs have stopped to restart, and which restarts are given up."""
+        for verb, outcome in _GIVEN_UP.items():
+            steps_by_job = by_verb.get(verb, {})
+            self._holder.give_up_restarts(
+                {
+                    launch: step.text
+                    for job, step in steps_by_job.items()
+                    if (launch := _launch(cases[job])) is not None
+                },
+                outcome,
+            )
+        stopped = (_launch(cases[job]) for job in by_verb.get(Verb.STOPPED, {}))
+        self._holder.report_stopped([launch for launch in stopped if launch is not None])
 
     def _suspend(
         self, by_verb: Mapping[Verb, Mapping[int, Step]], cases: Mapping[int, _Case]

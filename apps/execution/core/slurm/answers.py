@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from apps.common.core.errors import ControlPlaneError
 from apps.execution.core.slurm.hostlist import expand
-from apps.execution.core.slurm.values import MEBIBYTE, PHASES, SlurmJob, SlurmNode
+from apps.execution.core.slurm.values import MEBIBYTE, PHASES, Phase, SlurmJob, SlurmNode
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ def _job(row: Mapping[str, Any]) -> SlurmJob:
         user=row["user_name"],
         account=row.get("account") or "",
         partition=row.get("partition") or "",
-        is_held=states[-1] == "PENDING" and _number(row["priority"]) == 0,
+        is_held=PHASES[states[-1]] is Phase.PENDING and _number(row["priority"]) == 0,
         reason=row.get("state_reason") or "",
         mark=row.get("admin_comment") or "",
         nodes=expand(row.get("nodes") or ""),

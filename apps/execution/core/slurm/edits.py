@@ -9,6 +9,7 @@ from typing import Final
 _REFUSAL: Final = re.compile(r"^(?P<why>.+?) for job (?P<job>\d+)(?:[:.] ?(?P<more>.*))?$")
 LEFT: Final = "left-to-slurm"  # AdminComment of the jobs that Berth cannot place
 _STARTED: Final = ("no longer pending", "already completing or completed")
+_DISABLED: Final = "presently disabled"  # of a job that may not be requeued
 _NODE: Final = re.compile(r"[\w.-]+")
 
 
@@ -18,7 +19,8 @@ class Change(StrEnum):
     PLACE = "place"  # ask for one node, and no other, and release it
     HOLD = "hold"  # hold it, and ask for no node
     LEAVE = "leave"  # leave it to Slurm: take the mark away, and release it
-    STOP = "stop"  # stop its processes, hold it, and ask for no node
+    STOP = "stop"  # stop its processes and hold it
+    CLEAR = "clear"  # it is held: ask for no node, and for no time to start
     SUSPEND = "suspend"
     RESUME = "resume"
 
@@ -67,7 +69,11 @@ def _lines(edit: Edit) -> tuple[str, ...]:
         case Change.HOLD:
             return f"uhold {job}", f"update JobId={job} ReqNodeList="
         case Change.STOP:
-            return f"requeuehold {job}", f"update JobId={job} ReqNodeList="
+            # without the option, Slurm would run a job again that has just ended
+            return (f"requeuehold incomplete {job}",)
+        case Change.CLEAR:
+            # else a requeued job waits until its credential has expired: cred_expire, 120 s
+            return (f"update JobId={job} ReqNodeList= StartTime=now",)
         case Change.SUSPEND | Change.RESUME:
             return (f"{edit.change.value} {job}",)
 
@@ -75,6 +81,13 @@ def _lines(edit: Edit) -> tuple[str, ...]:
 def has_started(why: str) -> bool:
     """Tell whether a refusal says that the job has started since Slurm listed it."""
     return any(part in why for part in _STARTED)
+
+
+def why_not_stopped(why: str) -> str:
+    """Return why Slurm does not stop a job to restart it, from its refusal, for the submitter."""
+    if _DISABLED in why:
+        return "Slurm does not requeue the job: see --no-requeue of sbatch, and JobRequeue"
+    return f"Slurm did not stop the job: {why}"
 
 
 def read_refusals(stderr: str) -> dict[int, str]:

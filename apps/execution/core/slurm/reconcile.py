@@ -28,6 +28,10 @@ class Verb(StrEnum):
     PIN = "pin"  # Slurm runs it and Berth has not placed it: place it there
     HOLD = "hold"  # take it back from Slurm: hold it, and ask for no node
     PLACE = "place"  # ask for the node that Berth has chosen, and release it
+    STOP = "stop"  # Slurm must stop and hold it: Berth starts it on another node
+    STOPPED = "stopped"  # it has stopped, to start on another node
+    REFUSED = "refused"  # Slurm does not stop it: it runs on where it is
+    STAY = "stay"  # it ended before it was stopped: it does not start on another node
     CANCEL = "cancel"  # Slurm must cancel it
     STARTED = "started"  # report the start of its launch
     ENDED = "ended"  # report the end of its launch
@@ -56,7 +60,7 @@ _OF_RUNNING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One verb; ``text`` is the node of a pin or placement, or the reason of a loss."""
+    """One verb; ``text`` is the node of a pin or placement, or the reason."""
 
     verb: Verb
     text: str = ""
@@ -69,12 +73,13 @@ class Known:
     Attributes
     ----------
     state : of the job in Berth
-    stop : whether Berth must stop it
+    stop : whether Berth must cancel it
     pinned : node on which Slurm runs it without Berth's placement; empty = none
     node : of its live launch; None = it has none
     is_running : whether the start of its launch was reported
     is_closed : whether the server of `node` is down or draining
     suspension : of the job in Berth
+    restarts : whether Berth stops it to start it on another node
     """
 
     state: JobState
@@ -84,6 +89,7 @@ class Known:
     is_running: bool = False
     is_closed: bool = False
     suspension: Suspension = Suspension.NONE
+    restarts: bool = False
 
 
 def end_of(job: SlurmJob | None) -> End:
@@ -116,8 +122,10 @@ def steps(job: SlurmJob | None, known: Known | None) -> list[Step]:
     if known.state in TERMINAL_STATES:
         return _of_ended(job, known)
     if job is None or job.phase is Phase.ENDED:
-        unplaced = known.node is None
-        return [Step(Verb.ENDED_UNPLACED if unplaced else Verb.ENDED), Step(Verb.FORGET)]
+        if known.node is None:
+            return [Step(Verb.ENDED_UNPLACED), Step(Verb.FORGET)]
+        stays = [Step(Verb.STAY, "the job ended before it was stopped")] if known.restarts else []
+        return [*stays, Step(Verb.ENDED), Step(Verb.FORGET)]
     if known.stop:
         return [Step(Verb.CANCEL)]
     return _of_waiting(job, known) if known.state in WAITING_STATES else _of_active(job, known)
@@ -154,6 +162,8 @@ def _of_active(job: SlurmJob, known: Known) -> list[Step]:
 
 def _of_pending(job: SlurmJob, known: Known, node: str) -> list[Step]:
     """Return the steps for a job that waits in Slurm, and has a launch in Berth."""
+    if known.restarts:
+        return [Step(Verb.STOPPED if job.is_held else Verb.HOLD)]
     if known.is_running:
         reason = f"Slurm has queued it again ({job.reason or 'no reason given'})"
         return [Step(Verb.HOLD), Step(Verb.LOST, reason)]
@@ -169,6 +179,8 @@ def _of_running(job: SlurmJob, known: Known, node: str) -> list[Step]:
         return [Step(Verb.LOST, f"Slurm runs it on {job.nodes[0]}, not on {node}")]
     if not known.is_running:
         return [Step(Verb.STARTED)]
+    if known.restarts:
+        return [Step(Verb.STOP)] if job.phase is Phase.RUNNING else []
     by_suspension = _OF_SUSPENDED if job.is_suspended else _OF_RUNNING
     verb = by_suspension.get(known.suspension)
     return [] if verb is None else [Step(verb)]

@@ -6,7 +6,7 @@ from apps.accounts.models import AuditEntry
 from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.dashboard.selectors.plan import impact
 from apps.execution.core.migration import STOP_S
-from apps.inventory.core.backends import AGENT, SLURM
+from apps.inventory.core.backends import AGENT, KUBERNETES, SLURM
 from apps.inventory.models import Server
 from apps.placement.api.plan_serializers import represent_migrations
 from apps.placement.core.rebalancing.lifecycle import PlanState
@@ -149,8 +149,9 @@ def test_the_units_of_a_job_inside_one_rack_stay_there(stage: Stage) -> None:
     assert isinstance(proposal, NewPlan)
 
 
-def test_a_backend_without_live_migration_restarts_the_job(stage: Stage) -> None:
-    Server.objects.update(backend=AGENT)
+@pytest.mark.parametrize("backend", [AGENT, SLURM])
+def test_a_backend_without_live_migration_restarts_the_job(stage: Stage, backend: str) -> None:
+    Server.objects.update(backend=backend)
     plan = requested(stage)
     assert "; the job restarts there and loses " in plan.message
     rows = plan.migrations.select_related("job")
@@ -162,7 +163,7 @@ def test_a_backend_without_live_migration_restarts_the_job(stage: Stage) -> None
 
 
 def test_a_backend_that_cannot_migrate_is_refused(stage: Stage) -> None:
-    Server.objects.update(backend=SLURM)
+    Server.objects.update(backend=KUBERNETES)
     with pytest.raises(ConflictError, match="cannot migrate running jobs"):
         requested_migration(stage.one.pk, "s0", "s2")
 
