@@ -365,7 +365,10 @@ def _shown(plan: Mapping[str, Any], steps: list[dict[str, Any]]) -> str:
         _effect(plan),
         "",
     ]
-    headings = ("MOVE", "PURPOSE", "JOB", "FROM", "TO", "UNITS", "DOWNTIME", "STATE", "MESSAGE")
+    headings = (
+        *("MOVE", "PURPOSE", "JOB", "FROM", "TO", "UNITS"),
+        *("DOWNTIME", "RESTART", "STATE", "MESSAGE"),
+    )
     lines.append(columns(headings, [_migration_row(step) for step in steps]))
     return "\n".join(lines)
 
@@ -395,5 +398,13 @@ def _migration_row(step: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         *(step["ordinal"] + 1, f"{step['purpose']} {step['about']}", step["job"]["name"]),
         *(step["from_server"], step["to_server"], step["units"]),
-        *(duration(step["predicted_seconds"]), step["state"], step["message"] or None),
+        *(duration(step["predicted_seconds"]), _restart_text(step)),
+        *(step["state"], step["message"] or None),
     )
+
+
+def _restart_text(step: Mapping[str, Any]) -> str | None:
+    """Say what a restart loses; None of a live migration."""
+    if step["move"] != "restart":
+        return None
+    return f"loses {duration(step['lost_seconds'])} of work"

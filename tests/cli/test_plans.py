@@ -9,6 +9,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_user, ensure_project
 from apps.inventory.models import Server
+from apps.inventory.selectors import cluster_now
 from apps.placement.models import Plan
 from apps.placement.services.rebalancing.evaluation import evaluate_plan
 from apps.placement.services.rebalancing.executor import execute_plans
@@ -122,6 +123,19 @@ def test_a_plan_is_shown_with_its_migrations(berth: Berth, servers: list[Server]
     ]
     _, whole, _ = berth("plan", "show", "p-0001", "-o", "json")
     assert [step["ordinal"] for step in json.loads(whole)["steps"]] == [0, 1]
+
+
+def test_a_plan_shows_which_jobs_restart_and_what_they_lose(
+    berth: Berth, servers: list[Server]
+) -> None:
+    proposed(servers)
+    Server.objects.filter(name="s0").update(backend="slurm")
+    Job.objects.filter(name="one").update(started_s=cluster_now() - 90.0)
+    _, out, _ = berth("plan", "show", "p-0001")
+    heading, first, second = out.splitlines()[-3:]
+    at, end = heading.index("RESTART"), heading.index("STATE")
+    assert first[at:end].strip() == "loses 1.5 min of work"
+    assert second[at:end].strip() == "-"  # its server can migrate it live
 
 
 def test_an_unknown_plan_is_not_found(berth: Berth, servers: list[Server]) -> None:
