@@ -10,7 +10,10 @@ from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
-JOB_IS_NEW: Final = "j.state IN ('submitted', 'queued') AND NOT j.held AND j.shape_id IS NULL"
+from apps.workloads.models import NEW_JOB, NEW_JOB_OF_FLOW
+
+JOB_IS_NEW: Final = NEW_JOB.format(job="j.")
+JOB_IS_NEW_IN_FLOW: Final = NEW_JOB_OF_FLOW.format(job="j.")
 JOB_IS_UNCLAIMED: Final = "(j.claimed_until IS NULL OR j.claimed_until < %(now)s)"
 
 # A recursive query steps from project to project in the index; DISTINCT would read all rows.
@@ -37,12 +40,12 @@ NO_SHARES: Final[Mapping[UUID, float]] = MappingProxyType({})
 
 _USERS: Final = f"""
 users(project_id, user_id) AS (
-    (SELECT j.project_id, j.created_by_id FROM workloads_job j WHERE {JOB_IS_NEW}
+    (SELECT j.project_id, j.created_by_id FROM workloads_job j WHERE {JOB_IS_NEW_IN_FLOW}
      ORDER BY j.project_id, j.created_by_id LIMIT 1)
     UNION ALL
     SELECT next.* FROM users u, LATERAL (
         SELECT j.project_id, j.created_by_id FROM workloads_job j
-        WHERE {JOB_IS_NEW} AND (j.project_id, j.created_by_id) > (u.project_id, u.user_id)
+        WHERE {JOB_IS_NEW_IN_FLOW} AND (j.project_id, j.created_by_id) > (u.project_id, u.user_id)
         ORDER BY j.project_id, j.created_by_id LIMIT 1) next)
 """  # noqa: S608 - constants
 # The flows of each user by key: those after %(start)s, and then those up to it. The users of a
@@ -57,7 +60,7 @@ flows(project_id, user_id, key, place, is_second_lap, share) AS (
            f.is_second_lap OR next.key IS NULL, f.share
     FROM flows f LEFT JOIN LATERAL (
         SELECT j.flow_key AS key FROM workloads_job j
-        WHERE j.project_id = f.project_id AND j.created_by_id = f.user_id AND {JOB_IS_NEW}
+        WHERE j.project_id = f.project_id AND j.created_by_id = f.user_id AND {JOB_IS_NEW_IN_FLOW}
           AND j.flow_key > f.key
         ORDER BY j.flow_key LIMIT 1) next ON true
     WHERE f.place < f.share

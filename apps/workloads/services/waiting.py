@@ -21,6 +21,7 @@ from apps.workloads.services.turns import (
     EQUAL_SHARE,
     FLOWS_OF_NEW_JOBS,
     JOB_IS_NEW,
+    JOB_IS_NEW_IN_FLOW,
     JOB_IS_UNCLAIMED,
     NO_SHARES,
     SHARE,
@@ -61,7 +62,7 @@ FROM (
         FROM (
             SELECT j.id, j.priority, j.created_at, j.shape_key FROM workloads_job j
             WHERE j.project_id = f.project_id AND j.created_by_id = f.user_id
-              AND j.flow_key = f.key AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+              AND j.flow_key = f.key AND {JOB_IS_NEW_IN_FLOW} AND {JOB_IS_UNCLAIMED}
             ORDER BY j.priority DESC, j.created_at, j.id
             LIMIT {_READ} * greatest(1, f.share / f.count)) next
         WHERE {_HAS_NO_SHAPE}) next) t
@@ -76,7 +77,7 @@ FROM projects p, LATERAL (
     ORDER BY j.created_at DESC, j.id DESC LIMIT greatest(1, {EQUAL_SHARE} / 4)) newest, LATERAL (
     SELECT j.id, j.priority, j.created_at, j.shape_key FROM workloads_job j
     WHERE j.project_id = p.id AND j.created_by_id = newest.created_by_id
-      AND j.flow_key = newest.flow_key AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+      AND j.flow_key = newest.flow_key AND {JOB_IS_NEW_IN_FLOW} AND {JOB_IS_UNCLAIMED}
     ORDER BY j.priority DESC, j.created_at, j.id LIMIT 1) next
 WHERE {_HAS_NO_SHAPE}
 """  # noqa: S608 - constants
