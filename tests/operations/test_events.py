@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.common.core.errors import ConflictError
@@ -134,3 +134,24 @@ def test_the_life_of_an_operation_is_told_by_events(running: Operation) -> None:
     finish_operation(running.pk, status=OperationStatus.FAILED, problem={"code": "x"})
     kinds = [e.kind for e in events_after(0, limit=10)]
     assert kinds == ["operation.created", "operation.progress", "operation.finished"]
+
+
+@pytest.mark.django_db
+def test_events_without_a_request_are_not_in_the_index_of_requests() -> None:
+    before = size_of("event_by_request")
+    record_events([event(str(i)) for i in range(5_000)])
+    assert size_of("event_by_request") == before
+
+
+@pytest.mark.django_db
+def test_the_events_of_a_request_are_found_by_the_index_of_requests() -> None:
+    record_events([event(str(i)) for i in range(2_000)])
+    found = Event.objects.filter(request_id="request-1")
+    assert "event_by_request" in found.explain()
+
+
+def size_of(index: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_relation_size(%s)", [index])
+        ((size,),) = cursor.fetchall()
+    return int(size)
