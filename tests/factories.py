@@ -26,7 +26,7 @@ from apps.emulation.core.library import library as measured_library
 from apps.emulation.core.platforms import catalogue
 from apps.emulation.core.probe import probe
 from apps.emulation.core.probe_runs import ProbeRun
-from apps.execution.models import JobSample, Launch
+from apps.execution.models import JobSample, Launch, PreemptionProposal
 from apps.inventory.core.demo import PLATFORMS
 from apps.inventory.models import (
     Change,
@@ -278,6 +278,32 @@ def decision(about: Job, *, outcome: str = "placed", **values: Any) -> Decision:
         "waited_s": 0.05 if placed else None,
     }
     return Decision.objects.create(job=about, outcome=outcome, **{**defaults, **values})
+
+
+def preemption_proposal(about: Job, *victims: Job, **values: Any) -> PreemptionProposal:
+    """A proposal to stop running jobs for a waiting one; open unless a state is given."""
+    preview = [
+        {
+            "id": str(victim.pk),
+            "launch": victim.launches.get(state="running").pk,
+            "name": victim.name,
+            "units": 4,
+            "lost_unit_seconds": 240,
+            "breaks_promise": False,
+            "reason": "Without it, 2 units are missing.",
+        }
+        for victim in victims
+    ]
+    defaults: dict[str, Any] = {
+        "is_automatic": False,
+        "cluster_s": 7200.0,
+        "basis": "",
+        "victims": len(victims),
+        "lost": 240 * len(victims),
+        "broken": 0,
+        "preview": preview,
+    }
+    return PreemptionProposal.objects.create(job_id=about.pk, **{**defaults, **values})
 
 
 def shadow(policy: str = "random", **values: Any) -> Shadow:

@@ -147,6 +147,7 @@ class ProposalState(models.TextChoices):
     PROPOSED = "proposed", "waits for an operator, or is being applied"
     APPLIED = "applied"
     WITHDRAWN = "withdrawn", "no longer possible or needed"
+    DISMISSED = "dismissed", "dismissed by an operator"
 
 
 class PreemptionProposal(models.Model):
@@ -169,6 +170,14 @@ class PreemptionProposal(models.Model):
     broken = models.PositiveIntegerField()
     preview = models.JSONField(help_text="victims, with what each loses and why it was chosen")
     message = models.CharField(max_length=500, blank=True, help_text="why it was withdrawn")
+    decided_at = models.DateTimeField(null=True, help_text="when it was applied or dismissed")
+    decided_s = models.FloatField(null=True, help_text="the same in cluster time")
+    decided_by = models.CharField(
+        max_length=150, blank=True, help_text="name of the operator; empty: Berth itself"
+    )
+    overridden = models.JSONField(
+        default=list, help_text="limits that the operator has overridden"
+    )
 
     class Meta:
         constraints = (
@@ -179,8 +188,10 @@ class PreemptionProposal(models.Model):
         indexes = (
             # victims of the last hour
             models.Index(
-                fields=["cluster_s"], name="proposal_applied", condition=Q(state="applied")
+                fields=["decided_s"], name="proposal_applied", condition=Q(state="applied")
             ),
+            # the proposals of a job
+            models.Index(fields=["job_id", "state"], name="proposal_by_job"),
             # retention
             models.Index(fields=["at"], name="proposal_by_age"),
         )

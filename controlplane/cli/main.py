@@ -29,6 +29,7 @@ MODULES: Final = {
     "suspension": ("job",),
     "queue": ("queue",),
     "preempt": ("preempt",),
+    "preemption": ("preemption",),
     "quota": ("quota",),
     "decisions": ("decision",),
     "shadow": ("shadow",),

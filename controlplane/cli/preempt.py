@@ -56,4 +56,6 @@ def _table(found: Mapping[str, Any], job_id: str, *, is_applied: bool) -> str:
     todo = (
         "they are being stopped" if is_applied else f"to stop them: berth preempt {job_id} --yes"
     )
-    return f"{columns(HEADINGS, rows)}\n\n{chosen}\n{todo}"
+    limits = [f"overrides {each['setting']}: {each['message']}\n"
+              for each in found["overridden_limits"]]  # fmt: skip
+    return f"{columns(HEADINGS, rows)}\n\n{chosen}\n{''.join(limits)}{todo}"

@@ -58,6 +58,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "LoopMode": "apps.placement.api.plan_serializers.MODES",
         "PlannedMigrationState": "apps.placement.api.plan_serializers.MIGRATION_STATES",
         "PlanState": "apps.placement.api.plan_serializers.STATES",
+        "ProposalState": "apps.execution.api.proposal_serializers.STATES",
         "PreviewState": "apps.placement.api.plan_serializers.PREVIEW_STATES",
         "ShadowStatus": "apps.scheduling.api.shadow_serializers.STATUSES",
     },

@@ -41,7 +41,7 @@ def test_a_preview_names_victims_losses_and_reasons(power: APIClient, address: s
     cost = {"broken_promises": 0, "lost_unit_seconds": 240, "jobs": 1}
     assert body == {
         "job": address.split("/")[4], "outcome": "possible", "message": "", "units": 2,
-        "candidates": 1, "cost": cost, "bound": cost, "is_best": True,
+        "candidates": 1, "cost": cost, "bound": cost, "is_best": True, "overridden_limits": [],
     }  # fmt: skip
     assert named.pop("id")
     assert named.pop("application").startswith("app-")

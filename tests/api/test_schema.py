@@ -151,6 +151,8 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
     comparison = lab_world.finished(by=operator)
     shadow = factories.shadow()
     factories.shadow_decision(shadow, decision)
+    waiting = factories.job("waits", priority=9)
+    proposal = factories.preemption_proposal(waiting)
     return {
         "api": api,
         "root": as_user(admin),
@@ -164,6 +166,7 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
         "scenario_id": str(comparison.scenario_id),
         "comparison_id": str(comparison.pk),
         "shadow_id": str(shadow.pk),
+        "proposal_id": proposal.pk,
         "batch_id": batch["id"],
         "number": number,
         "run_id": str(run.pk),

@@ -195,8 +195,8 @@ def test_victims_per_hour_are_bounded() -> None:
     full()
     urgent(2)
     PreemptionProposal.objects.create(
-        job_id=factories.job().id, state="applied", is_automatic=True, cluster_s=NOW_S - 3599.0,
-        basis="", victims=3, lost=0, broken=0, preview=[],
+        job_id=factories.job().id, state="applied", is_automatic=True, cluster_s=0.0,
+        decided_s=NOW_S - 3599.0, basis="", victims=3, lost=0, broken=0, preview=[],
     )  # fmt: skip
     turn()
     assert stopping() == []
@@ -212,7 +212,7 @@ def test_a_job_preempts_others_a_limited_number_of_times() -> None:
     for _ in range(2):
         PreemptionProposal.objects.create(
             job_id=job.id, state="applied", is_automatic=True, cluster_s=0.0,
-            basis="", victims=1, lost=0, broken=0, preview=[],
+            decided_s=0.0, basis="", victims=1, lost=0, broken=0, preview=[],
         )  # fmt: skip
     assert turn() == 0
     assert stopping() == []
@@ -238,6 +238,58 @@ def test_a_proposal_is_replaced_if_its_victims_end() -> None:
     ((state, _, message),) = proposals()
     assert (state, message) == (
         "withdrawn", "Enough units are free. The next evaluation may place the job.",
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("previewed")
+def test_a_proposal_stays_while_its_victims_are_right_and_others_lose_little_less() -> None:
+    low([0, 1, 2, 3])
+    other = low([4, 5, 6, 7])
+    urgent(4)
+    turn()
+    Job.objects.filter(id=other.id).update(started_s=NOW_S - 40.0)  # loses 160, not 240
+    assert turn() == 0
+    assert [state for state, _, _ in proposals()] == ["proposed"]
+
+
+@pytest.mark.usefixtures("previewed")
+def test_a_proposal_is_replaced_if_others_lose_much_less() -> None:
+    first, other = low([0, 1, 2, 3]), low([4, 5, 6, 7])
+    Job.objects.filter(id=first.id).update(started_s=NOW_S - 600.0)
+    Job.objects.filter(id=other.id).update(started_s=NOW_S - 900.0)
+    urgent(4)
+    turn()
+    assert [each["name"] for each in PreemptionProposal.objects.get().preview] == ["low-0"]
+    Job.objects.filter(id=other.id).update(started_s=NOW_S - 10.0)
+    assert turn() == 1
+    assert proposals() == [
+        ("withdrawn", 1, "Other victims lose less by now."), ("proposed", 1, ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("previewed")
+def test_a_proposal_is_replaced_with_the_reason_if_a_victim_ends() -> None:
+    first = low([0, 1, 2, 3])
+    low([4, 5, 6, 7])
+    urgent(8, gang=True)
+    turn()
+    end(first)
+    assert turn() == 1
+    assert proposals() == [("withdrawn", 2, "low-0 no longer runs."), ("proposed", 1, "")]
+
+
+@pytest.mark.usefixtures("previewed")
+def test_an_operators_other_choice_withdraws_the_proposal() -> None:
+    full()
+    job = urgent(2)
+    turn()
+    proposal = PreemptionProposal.objects.get()
+    proposal.preview[0]["launch"] = 0
+    proposal.save()
+    preempt(job.id, preview_preemption(job.id).basis)
+    ((state, _, message),) = proposals()
+    assert (state, message) == (
+        "withdrawn", "An operator has preempted other jobs for the job.",
     )  # fmt: skip
 
 

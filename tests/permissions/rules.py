@@ -246,6 +246,10 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/jobs/<uuid:job_id>/preemption/apply": api(
         post=OPERATORS, body={"POST": {"basis": "0"}}
     ),
+    "api/v1/preemptions": api(get=SIGNED_IN, secrets=(APPLICATION,)),
+    "api/v1/preemptions/<int:proposal_id>": api(get=PROJECT_READERS),
+    "api/v1/preemptions/<int:proposal_id>/apply": api(post=OPERATORS),
+    "api/v1/preemptions/<int:proposal_id>/dismiss": api(post=OPERATORS),
     # agents: no user may do what an agent does
     "api/v1/agents": api(get=OPERATORS),
     "api/v1/agents/<str:name>": api(delete=ADMINS),

@@ -121,6 +121,7 @@ def build_scene() -> Scene:
         "application": application.name,
         "project": project.name,
         "revisions": revision,
+        "preemptions": factories.preemption_proposal(waiting, job).pk,
         "jobs_of_project": Job.objects.filter(project=project).count(),
         **shared,
     }

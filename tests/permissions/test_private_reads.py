@@ -45,6 +45,7 @@ ALLOWED: Final = {
         (
             "dashboard.selectors.classification.open_reclassification",
             "dashboard.selectors.plans.counts",
+            "dashboard.selectors.preemptions.decided_rows",
             "dashboard.selectors.preemptions.proposed_rows",
             "execution.selectors.preemption.jobs_to_preempt_for",
             "execution.selectors.preemption.preemptible_jobs",

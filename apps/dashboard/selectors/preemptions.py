@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from apps.execution.models import PreemptionProposal
+from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import proposed_preemptions
 from apps.workloads.models import Job
 
@@ -23,6 +23,16 @@ def proposed_rows() -> list[ProposedPreemption]:
     return [
         ProposedPreemption(job, proposals[job.id])
         for job in jobs.order_by("-priority", "created_at", "id")
+    ]
+
+
+def decided_rows(limit: int = 8) -> list[ProposedPreemption]:
+    """Return the newest proposals that no longer wait for an operator."""
+    ended = PreemptionProposal.objects.exclude(state=ProposalState.PROPOSED)
+    proposals = list(ended.order_by("-id")[:limit])
+    jobs = Job.objects.select_related("project").in_bulk({each.job_id for each in proposals})
+    return [
+        ProposedPreemption(jobs[each.job_id], each) for each in proposals if each.job_id in jobs
     ]
 
 

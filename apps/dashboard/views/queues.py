@@ -6,7 +6,7 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.dashboard.core.admission_panel import admission_panel
 from apps.dashboard.core.queue_rows import QueueFilter, queue_page
-from apps.dashboard.selectors.preemptions import proposed_rows
+from apps.dashboard.selectors.preemptions import decided_rows, proposed_rows
 from apps.dashboard.views.access import has_role, page, projects_of
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.selectors.fair_share import share_rows
@@ -26,5 +26,8 @@ def queues(request: HttpRequest) -> HttpResponse:
     quotas = quota_rows(projects)
     context = {"queue": shown, "by": by, "admission": admission, "quotas": quotas}
     context["shares"] = share_rows(projects)
-    context["preemptions"] = proposed_rows() if has_role(request, Role.OPERATOR) else []
+    is_operator = has_role(request, Role.OPERATOR)
+    context["manages_all"] = is_operator
+    context["preemptions"] = proposed_rows() if is_operator else []
+    context["decided_preemptions"] = decided_rows() if is_operator else []
     return render(request, "dashboard/queues.html", context)

@@ -20,6 +20,7 @@ from apps.execution.services.preemption import (
     preview_preemption,
 )
 from apps.operations.api.idempotency import once
+from apps.scheduling.core.preemption_limits import Limit
 from apps.workloads.api.job_views import visible_job
 from apps.workloads.api.submission import job_url
 
@@ -69,6 +70,14 @@ class PreemptionCostSerializer(serializers.Serializer[Any]):
     jobs = serializers.IntegerField()
 
 
+class ExceededLimitSerializer(serializers.Serializer[Any]):
+    """A limit of preemptions that a preemption exceeds."""
+
+    limit = serializers.ChoiceField(choices=[limit.value for limit in Limit])
+    setting = serializers.CharField(help_text="That sets the limit.")
+    message = serializers.CharField()
+
+
 class PreemptionSerializer(serializers.Serializer[Any]):
     """The jobs of lower priority that would make room for a waiting job."""
 
@@ -83,6 +92,9 @@ class PreemptionSerializer(serializers.Serializer[Any]):
     cost = PreemptionCostSerializer()
     bound = PreemptionCostSerializer(help_text="No set of victims costs less.")
     is_best = serializers.BooleanField(help_text="Whether no other set of victims costs less.")
+    overridden_limits = ExceededLimitSerializer(
+        many=True, source="exceeded", help_text="Limits that applying this preview overrides."
+    )
     basis = serializers.CharField(help_text="To be sent to apply exactly this preview.")
 
 

@@ -5,6 +5,7 @@ from apps.execution.api import (
     agent_views,
     output_views,
     preemption_views,
+    proposal_views,
     suspension_views,
     views,
 )
@@ -24,6 +25,22 @@ urlpatterns = [
         "jobs/<uuid:job_id>/preemption/apply/",
         preemption_views.JobPreemptionApply.as_view(),
         "api-job-preemption-apply",
+    ),
+    *route("preemptions/", proposal_views.ProposalList.as_view(), "api-preemptions"),
+    *route(
+        "preemptions/<int:proposal_id>/",
+        proposal_views.ProposalDetail.as_view(),
+        "api-preemption",
+    ),
+    *route(
+        "preemptions/<int:proposal_id>/apply/",
+        proposal_views.ProposalApply.as_view(),
+        "api-preemption-apply",
+    ),
+    *route(
+        "preemptions/<int:proposal_id>/dismiss/",
+        proposal_views.ProposalDismiss.as_view(),
+        "api-preemption-dismiss",
     ),
     *route(
         "jobs/<uuid:job_id>/suspend/", suspension_views.JobSuspend.as_view(), "api-job-suspend"

@@ -11,13 +11,14 @@ import numpy as np
 from django.db.models import QuerySet, Sum
 from django.db.models.functions import Coalesce
 
+from apps.common.core.errors import NotFoundError
 from apps.common.infrastructure.arrays import fetch_columns
 from apps.common.infrastructure.database import fetch_rows
 from apps.execution.models import PreemptionProposal, ProposalState
 from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.preemption import Candidates
-from apps.scheduling.core.preemption_limits import PreemptionLimits
+from apps.scheduling.core.preemption_limits import PastPreemptions, PreemptionLimits
 from apps.scheduling.core.promises import DEADLINE, NO_TARGET, RATE, RunningJob, RunningJobs
 from apps.workloads.models import Job
 
@@ -64,11 +65,15 @@ _COLUMNS: Final = {
     "storage": "int8",
 }  # fmt: skip
 _JOBS: Final = f"""
-SELECT j.id, j.name, p.name, a.name, j.project_id, j.priority, l.id, j.target, j.submitted_s,
+SELECT j.id, j.name, p.name, a.name, j.project_id, j.priority, l.id, past.times,
+       coalesce(past.last_s, '-Infinity'), j.target, j.submitted_s,
        j.started_s, {_SAVED}, j.progress, j.run_high_s
 FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS times, max(e.ended_s) AS last_s FROM execution_launch e
+    WHERE e.job_id = j.id AND e.outcome = 'preempted') past
 WHERE j.id = ANY(%(jobs)s) AND {_MAY_STOP} ORDER BY j.id
 """  # noqa: S608 - constants
 _HELD: Final = """
@@ -104,6 +109,7 @@ class PreemptibleJob:
     project_id: UUID
     priority: int
     launch: int
+    past: PastPreemptions
     run: RunningJob
     held: tuple[HeldPart, ...]
 
@@ -136,7 +142,11 @@ class RunningCluster:
     part_freed: Ints
 
     def candidates(
-        self, now_s: float, away_s: float | None, limits: PreemptionLimits | None = None
+        self,
+        now_s: float,
+        away_s: float | None,
+        limits: PreemptionLimits | None = None,
+        only: Collection[UUID] | None = None,
     ) -> Candidates:
         """Return the jobs with the cost of stopping them now.
 
@@ -144,11 +154,16 @@ class RunningCluster:
         ----------
         away_s : pessimistic run time of the job that takes their units; None = unknown
         limits : the units of other jobs than those that they allow make no room; None = no limits
+        only : the units of other jobs make no room; None = all jobs
         """
         units = self.part_units
         if limits is not None:
             allowed = limits.allows(self.preemptions, self.preempted_s, now_s)
             units = np.where(allowed[self.part_job], units, 0)
+        if only is not None:
+            keys = np.array([each.bytes for each in only], dtype="V16")
+            named = np.isin(self.job.view("S16"), keys.view("S16"))
+            units = np.where(named[self.part_job], units, 0)
         return Candidates(
             job=self.job,
             priority=self.priority,
@@ -213,7 +228,8 @@ def preemptible_jobs(job_ids: Collection[UUID], priority: int) -> list[Preemptib
 
 
 def _preemptible(row: tuple[Any, ...], held: tuple[HeldPart, ...]) -> PreemptibleJob:
-    job, name, project, application, project_id, priority, launch, target, *times = row
+    job, name, project, application, project_id, priority, launch, *rest = row
+    preemptions, preempted_s, target, *times = rest
     submitted_s, started_s, saved_s, progress, run_high_s = times
     run = RunningJob(
         target=json.loads(target),
@@ -224,7 +240,10 @@ def _preemptible(row: tuple[Any, ...], held: tuple[HeldPart, ...]) -> Preemptibl
         progress=progress,
         run_high_s=run_high_s,
     )
-    return PreemptibleJob(job, name, project, application, project_id, priority, launch, run, held)
+    past = PastPreemptions(name, preemptions, preempted_s)
+    return PreemptibleJob(
+        job, name, project, application, project_id, priority, launch, past, run, held
+    )
 
 
 def _capabilities(priority: int) -> dict[str, Any]:
@@ -277,9 +296,39 @@ def proposed_preemptions() -> QuerySet[PreemptionProposal]:
     return PreemptionProposal.objects.filter(state=ProposalState.PROPOSED).order_by("-id")
 
 
+def proposal_by_id(proposal_id: int) -> PreemptionProposal:
+    """Return a proposal.
+
+    Raises
+    ------
+    NotFoundError : there is none.
+    """
+    found = PreemptionProposal.objects.filter(pk=proposal_id).first()
+    if found is None:
+        raise NotFoundError(f"there is no preemption proposal {proposal_id}")
+    return found
+
+
+def proposals_for(jobs: QuerySet[Job]) -> QuerySet[PreemptionProposal]:
+    """Return the proposals for some waiting jobs, of every state."""
+    return PreemptionProposal.objects.filter(job_id__in=jobs.values("id"))
+
+
+def applied_for(job_id: UUID) -> int:
+    """Return the number of proposals that were applied for a job."""
+    return PreemptionProposal.objects.filter(job_id=job_id, state=ProposalState.APPLIED).count()
+
+
+def was_dismissed(job_id: UUID, *, since_s: float) -> bool:
+    """Return whether an operator has dismissed a proposal for a job since a cluster time."""
+    return PreemptionProposal.objects.filter(
+        job_id=job_id, state=ProposalState.DISMISSED, decided_s__gt=since_s
+    ).exists()
+
+
 def victims_since(cluster_s: float) -> int:
-    """Return the number of victims of applied proposals since a cluster time."""
+    """Return the number of victims of proposals that were applied since a cluster time."""
     applied = PreemptionProposal.objects.filter(
-        state=ProposalState.APPLIED, cluster_s__gt=cluster_s
+        state=ProposalState.APPLIED, decided_s__gt=cluster_s
     )
     return applied.aggregate(total=Coalesce(Sum("victims"), 0))["total"]

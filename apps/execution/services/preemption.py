@@ -6,7 +6,7 @@ and stops the victims; each is queued again when its backend reports that it has
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -19,7 +19,6 @@ from apps.common.core.errors import ConflictError, NotFoundError
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.notifications import wake
 from apps.execution.core.migration import STOP_S
-from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import (
     PreemptibleJob,
     first_of_request,
@@ -28,12 +27,13 @@ from apps.execution.selectors.preemption import (
     victims_are_stopping,
 )
 from apps.execution.services.locks import lock_launches
+from apps.execution.services.preemption_records import close_proposal, exceeded_limits
 from apps.inventory.core.backends import MACHINES
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.preemption import Cost, Victims
-from apps.scheduling.core.preemption_limits import PreemptionLimits
+from apps.scheduling.core.preemption_limits import ExceededLimit, PreemptionLimits
 from apps.scheduling.core.promises import Promise, promise
 from apps.scheduling.core.victim_choice import choose_victims
 from apps.scheduling.services.preemption import RoomForJob, room_for, why_no_preemption
@@ -102,6 +102,7 @@ class Preemption:
     bound : lower bound on the cost of any victims
     candidates : number of running jobs that may be stopped
     kept : ids of the units to reserve
+    exceeded : limits that the application would exceed
     """
 
     job: Job
@@ -113,6 +114,12 @@ class Preemption:
     bound: Cost = Cost()  # noqa: RUF009 - immutable
     candidates: int = 0
     kept: tuple[int, ...] = ()
+    exceeded: tuple[ExceededLimit, ...] = ()
+
+    @property
+    def launches(self) -> set[int]:
+        """Ids of the launches to stop."""
+        return {victim.job.launch for victim in self.victims}
 
     @property
     def is_best(self) -> bool:
@@ -130,12 +137,15 @@ class Preemption:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
-def preview_preemption(job_id: UUID, limits: PreemptionLimits | None = None) -> Preemption:
+def preview_preemption(
+    job_id: UUID, limits: PreemptionLimits | None = None, only: Collection[UUID] | None = None
+) -> Preemption:
     """Choose the victims that let a waiting job start; writes nothing.
 
     Parameters
     ----------
     limits : that decide which jobs may be stopped; None = an operator decides
+    only : jobs that may be stopped; None = all of lower priority
 
     Raises
     ------
@@ -148,7 +158,7 @@ def preview_preemption(job_id: UUID, limits: PreemptionLimits | None = None) -> 
     room, now_s = room_for(job, job.shape), cluster_now()
     running = running_cluster(
         job.priority, reserved=room.reserved, reserved_on=room.reserved_on
-    ).candidates(now_s, room.run_s, limits)
+    ).candidates(now_s, room.run_s, limits, only)
     chosen = choose_victims(room.waiting, room.rooms, running)
     units, candidates = room.waiting.units, running.job.size
     if chosen is None:
@@ -159,7 +169,7 @@ def preview_preemption(job_id: UUID, limits: PreemptionLimits | None = None) -> 
         return Preemption(job, Outcome.IMPOSSIBLE, message, units, candidates=candidates)
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
-        return preview_preemption(job_id, limits)  # a victim has ended since it was read
+        return preview_preemption(job_id, limits, only)  # a victim has ended since it was read
     return Preemption(
         job=job,
         outcome=Outcome.POSSIBLE if found else Outcome.NOT_NEEDED,
@@ -170,6 +180,7 @@ def preview_preemption(job_id: UUID, limits: PreemptionLimits | None = None) -> 
         bound=chosen.bound,
         candidates=candidates,
         kept=_kept(chosen, room, [victim.job for victim in found]),
+        exceeded=exceeded_limits(job.pk, [victim.job.past for victim in found], now_s),
     )
 
 
@@ -257,10 +268,16 @@ def preempt(job_id: UUID, basis: str, *, request_id: str = "") -> Preemption:
     return found
 
 
-def apply_preemption(found: Preemption, *, request_id: str = "") -> None:
+def apply_preemption(
+    found: Preemption, *, request_id: str = "", approved: int | None = None
+) -> None:
     """Stop the victims of a preview, unless something has changed since it was made.
 
     Runs in the caller's transaction, which has locked no row.
+
+    Parameters
+    ----------
+    approved : the proposal that an operator has approved, if it is one
 
     Raises
     ------
@@ -272,8 +289,7 @@ def apply_preemption(found: Preemption, *, request_id: str = "") -> None:
     workloads.lock_jobs([found.job.pk, *ids])
     _require_same(found)
     _require_free(found)
-    open_proposals = PreemptionProposal.objects.filter(state=ProposalState.PROPOSED)
-    open_proposals.filter(job_id=found.job.pk).update(state=ProposalState.APPLIED)
+    close_proposal(found.job.pk, found.launches, found.exceeded, approved=approved)
     _stop(found, request_id)
 
 
@@ -328,6 +344,8 @@ def _stop(found: Preemption, request_id: str) -> None:
     wake(MACHINES)
     victim_ids = [str(victim.job.id) for victim in found.victims]
     after = {"victims": victim_ids, "units": len(found.kept), **found.cost._asdict()}
+    if found.exceeded:
+        after["overridden"] = [each.as_json() for each in found.exceeded]
     record_act(Act("job.preempting", str(found.job.pk), found.job.name, after=after))
     record_events(
         [

@@ -14,8 +14,9 @@ from apps.common.core.errors import ConflictError, NotFoundError
 from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import (
     jobs_to_preempt_for,
+    proposal_by_id,
     proposed_preemptions,
-    victims_since,
+    was_dismissed,
 )
 from apps.execution.services.preemption import (
     Outcome,
@@ -24,26 +25,20 @@ from apps.execution.services.preemption import (
     apply_preemption,
     preview_preemption,
 )
+from apps.execution.services.preemption_approval import check_proposal
+from apps.execution.services.preemption_records import preemption_limits
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
-from apps.scheduling.core.preemption_limits import PreemptionLimits, PreemptionMode
+from apps.scheduling.core.preemption import is_clearly_less
+from apps.scheduling.core.preemption_limits import PreemptionMode
 from apps.scheduling.core.reservations import SHORT_OF_UNITS
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
-HOUR_S: Final = 3600.0  # cluster seconds
 JOBS_AT_ONCE: Final = 4  # waiting jobs of a turn
 TURN_S: Final = 60  # wall seconds after which another process takes over the turn
 PAUSE_S: Final = 30  # wall seconds until a job without victims is tried again
-
-
-def preemption_limits() -> PreemptionLimits:
-    """Return the limits in the settings."""
-    return PreemptionLimits(
-        per_job=settings.PREEMPTIONS_PER_JOB,
-        per_hour=settings.PREEMPTIONS_PER_HOUR,
-        cooldown_s=settings.PREEMPTION_COOLDOWN_S,
-    )
+OTHERS: Final = "Other victims lose less by now."
 
 
 def propose_preemptions() -> int:
@@ -77,40 +72,63 @@ def withdraw_stale(*, all_of_them: bool = False) -> None:
 
 def _propose(job_id: UUID, mode: PreemptionMode) -> bool:
     """Propose a preemption for one job; True if it is new or has changed."""
-    if cache.get(_pause_key(job_id)):
-        return False
     limits = preemption_limits()
+    dismissed_since_s = cluster_now() - limits.cooldown_s
+    if cache.get(_pause_key(job_id)) or was_dismissed(job_id, since_s=dismissed_since_s):
+        return False
     try:
         found = preview_preemption(job_id, limits)
     except NotFoundError:
         return False  # deleted since it was read
-    why_not = _why_not(found, limits)
+    why_not = _why_not(found)
     if why_not:
         _withdraw(job_id, why_not)
         cache.set(_pause_key(job_id), 1, PAUSE_S)
         return False
-    is_new = _store(found, is_automatic=mode is PreemptionMode.AUTOMATIC)
     if mode is PreemptionMode.AUTOMATIC:
+        is_new = _store(found, is_automatic=True)
         _apply(found)
-    return is_new
+        return is_new
+    why = _why_replaced(found)
+    return why is not None and _store(found, is_automatic=False, why=why)
 
 
 def _pause_key(job_id: UUID) -> str:
     return f"preemption:pause:{job_id}"
 
 
-def _why_not(found: Preemption, limits: PreemptionLimits) -> str:
+def _why_not(found: Preemption) -> str:
     if found.outcome is not Outcome.POSSIBLE:
         return found.message
-    applied = PreemptionProposal.objects.filter(
-        job_id=found.job.pk, state=ProposalState.APPLIED
-    ).count()
-    if applied >= limits.per_job:
-        return f"The job has preempted others {applied} times already."
-    left = limits.left(victims_since(cluster_now() - HOUR_S))
-    if len(found.victims) > left:
-        return f"Only {left} more jobs may be preempted within this hour."
-    return ""
+    return found.exceeded[0].message if found.exceeded else ""
+
+
+def _why_replaced(found: Preemption) -> str | None:
+    """Return why a choice replaces the open proposal of its job; None if the proposal stays."""
+    known = proposed_preemptions().filter(job_id=found.job.pk).first()
+    if known is None or known.basis == found.basis:
+        return OTHERS
+    named, difference = check_proposal(known)
+    if difference is not None:
+        return difference.message
+    return OTHERS if is_clearly_less(found.cost, named.cost, found.units) else None
+
+
+def renew_proposal(proposal_id: int, why: str) -> PreemptionProposal | None:
+    """Withdraw an open proposal whose victims have changed, and propose again for its job.
+
+    Returns
+    -------
+    The new proposal; None if none is possible within the limits.
+    """
+    job_id = proposal_by_id(proposal_id).job_id
+    proposed_preemptions().filter(pk=proposal_id).update(
+        state=ProposalState.WITHDRAWN, message=why[:500]
+    )
+    found = preview_preemption(job_id, preemption_limits())
+    if not _why_not(found):
+        _store(found, is_automatic=False)
+    return proposed_preemptions().filter(job_id=job_id).first()
 
 
 def _withdraw(job_id: UUID, message: str) -> None:
@@ -119,14 +137,14 @@ def _withdraw(job_id: UUID, message: str) -> None:
     )
 
 
-def _store(found: Preemption, *, is_automatic: bool) -> bool:
+def _store(found: Preemption, *, is_automatic: bool, why: str = OTHERS) -> bool:
     """Store a proposal in place of an open one of the job; False if that is the same."""
     with transaction.atomic():
         known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
         if known is not None and known.basis == found.basis:
             return False
         if known is not None:
-            _withdraw(found.job.pk, "Other victims lose less by now.")
+            _withdraw(found.job.pk, why)
         proposal = PreemptionProposal.objects.create(
             job_id=found.job.pk,
             is_automatic=is_automatic,
@@ -144,6 +162,7 @@ def _store(found: Preemption, *, is_automatic: bool) -> bool:
 def _described(victim: Victim) -> dict[str, Any]:
     return {
         "id": str(victim.job.id),
+        "launch": victim.job.launch,
         "name": victim.job.name,
         "units": victim.job.run.units,
         "lost_unit_seconds": victim.lost,

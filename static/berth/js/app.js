@@ -163,6 +163,7 @@ const PAGES = {
   lab: "./pages/lab.js",
   plan: "./pages/plan.js",
   plans: "./pages/plans.js",
+  queues: "./pages/queues.js",
   sampling: "./pages/sampling.js",
   server: "./pages/server.js",
   shadow: "./pages/shadows.js",

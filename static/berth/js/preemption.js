@@ -52,6 +52,9 @@ function show(found, address) {
     `${counted(cost.jobs, "running job")} of ${grouped(found.candidates)} would be stopped and queued again, ` +
     `so that ${counted(found.units, "unit")} are free: ${broken} missed, ` +
     `${counted(cost.lost_unit_seconds, "unit-second")} of work lost. ${proof}`;
+  if (found.overridden_limits.length)
+    byId("pj-summary").textContent +=
+      ` This overrides limits: ${found.overridden_limits.map(({ message }) => message).join(" ")}`;
   const table = dataTable(COLUMNS, found.victims.map(row), { cls: "table tight flush", caption: "Victims" });
   byId("pj-victims").replaceChildren(scrollRegion("Victims", table));
   const key = [...crypto.getRandomValues(new Uint8Array(16))]

@@ -20,6 +20,7 @@ from apps.scheduling.core.preemption import (
     Vector,
     Victims,
     Waiting,
+    is_clearly_less,
 )
 from apps.scheduling.core.victim_choice import choose_victims
 from apps.scheduling.core.victim_search import MAX_EXACT
@@ -331,3 +332,23 @@ def test_groups_that_cannot_be_cheaper_are_not_searched(monkeypatch: pytest.Monk
     assert found is not None
     assert (found.jobs, found.cost) == (ids(7, 57), Cost(0, 264, 2))
     assert searched == [7]
+
+
+@pytest.mark.parametrize(
+    ("cost", "than", "less"),
+    [
+        (Cost(0, 9_000, 1), Cost(1, 10, 1), True),
+        (Cost(1, 10, 1), Cost(0, 9_000, 1), False),
+        (Cost(0, 100, 1), Cost(0, 340, 1), True),
+        (Cost(0, 101, 1), Cost(0, 340, 1), False),
+        (Cost(0, 240, 1), Cost(0, 479, 1), False),
+        (Cost(0, 240, 1), Cost(0, 480, 1), True),
+        (Cost(0, 100, 1), Cost(0, 100, 9), False),
+    ],
+    ids=["promise", "no promise", "a minute", "less than a minute", "less than half", "half",
+         "fewer jobs"],
+)  # fmt: skip
+def test_a_proposal_is_replaced_only_by_a_clearly_better_one(
+    cost: Cost, than: Cost, *, less: bool
+) -> None:
+    assert is_clearly_less(cost, than, units=4) is less

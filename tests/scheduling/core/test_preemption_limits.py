@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.scheduling.core.preemption import Candidate, Part, Room, Waiting
-from apps.scheduling.core.preemption_limits import PreemptionLimits
+from apps.scheduling.core.preemption_limits import Limit, PastPreemptions, PreemptionLimits
 from tests.scheduling.core.test_preemption import victims
 
 SERVERS, UNITS, STEP_S = 2, 3, 10.0
@@ -31,6 +31,38 @@ def test_a_job_may_be_stopped_within_its_limits(
 @pytest.mark.parametrize(("stopped", "left"), [(0, 3), (2, 1), (3, 0), (5, 0)])
 def test_the_victims_of_an_hour_are_bounded(stopped: int, left: int) -> None:
     assert PreemptionLimits(per_job=1, per_hour=3, cooldown_s=0.0).left(stopped) == left
+
+
+@pytest.mark.parametrize(
+    ("victims", "by_job", "in_hour", "found"),
+    [
+        ([PastPreemptions("a", 0, -np.inf)], 1, 2, []),
+        ([PastPreemptions("a", 2, -np.inf)], 0, 0, [Limit.PER_VICTIM]),
+        ([PastPreemptions("a", 1, 40.1)], 0, 0, [Limit.COOLDOWN]),
+        ([PastPreemptions("a", 1, 40.0)], 0, 0, []),
+        ([PastPreemptions("a", 0, -np.inf)], 2, 0, [Limit.PER_JOB]),
+        ([PastPreemptions("a", 0, -np.inf)], 0, 3, [Limit.PER_HOUR]),
+        ([PastPreemptions(name, 0, -np.inf) for name in "ab"], 0, 2, [Limit.PER_HOUR]),
+        ([PastPreemptions("a", 2, 99.0)], 2, 3, list(Limit)),
+    ],
+    ids=["none", "too often", "cool-down", "after it", "job", "hour", "two in the hour", "all"],
+)
+def test_exceeded_limits_are_named(
+    victims: list[PastPreemptions], by_job: int, in_hour: int, found: list[Limit]
+) -> None:
+    limits = PreemptionLimits(per_job=2, per_hour=3, cooldown_s=60.0)
+    exceeded = limits.exceeded(victims, by_job=by_job, in_hour=in_hour, now_s=100.0)
+    assert [each.limit for each in exceeded] == found
+
+
+def test_an_exceeded_limit_names_the_job_and_the_setting() -> None:
+    limits = PreemptionLimits(per_job=2, per_hour=3, cooldown_s=60.0)
+    (limit,) = limits.exceeded([PastPreemptions("a", 1, 70.0)], by_job=0, in_hour=0, now_s=100.0)
+    assert limit.as_json() == {
+        "limit": "cooldown",
+        "setting": "BERTH_PREEMPTION_COOLDOWN_S",
+        "message": "a was preempted 30 s ago. The cool-down is 60 s.",
+    }
 
 
 @dataclass
