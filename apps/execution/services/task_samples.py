@@ -14,11 +14,14 @@ from apps.workloads import services as workloads
 from apps.workloads.core.attainment import Performance, attainment, performance_in_unit
 
 _RUNNING: Final = """
-SELECT l.id, j.id, j.target, j.submitted_s FROM execution_launch l
+SELECT l.id, j.id, j.target, j.submitted_s, held.units::float8 / s.cores
+FROM execution_launch l
 JOIN workloads_job j ON j.id = l.job_id AND j.state = 'running'
-WHERE l.id = ANY(%s) AND l.backend = %s AND l.state = 'running' AND EXISTS (
-    SELECT FROM scheduling_allocation a
-    WHERE a.job_id = j.id AND a.server_id = %s AND a.released_seq IS NULL)
+JOIN inventory_server s ON s.id = %s
+JOIN LATERAL (SELECT sum(a.cores) AS units FROM scheduling_allocation a
+    WHERE a.job_id = j.id AND a.server_id = s.id AND a.released_seq IS NULL) held
+    ON held.units > 0
+WHERE l.id = ANY(%s) AND l.backend = %s AND l.state = 'running'
 """
 
 
@@ -37,8 +40,8 @@ def record_samples(agent: ServerAgent, epoch: int, samples: Sequence[TaskSample]
     now = cluster_time()
     with fenced(agent, epoch):
         reports, rows = [], []
-        for launch, job, target_json, submitted_s in fetch_rows(
-            _RUNNING, [list(by_launch), AGENT, agent.server_id]
+        for launch, job, target_json, submitted_s, share in fetch_rows(
+            _RUNNING, [agent.server_id, list(by_launch), AGENT]
         ):
             sample = by_launch[launch]
             row = JobSample(
@@ -51,6 +54,8 @@ def record_samples(agent: ServerAgent, epoch: int, samples: Sequence[TaskSample]
                 cpu_pressure=sample.cpu_pressure,
                 memory_pressure=sample.memory_pressure,
                 io_pressure=sample.io_pressure,
+                disk_wait=of_full_server(sample.disk_wait, share),
+                network_wait=of_full_server(sample.network_wait, share),
             )
             rows.append(row)
             row.progress = sample.progress
@@ -68,3 +73,14 @@ def record_samples(agent: ServerAgent, epoch: int, samples: Sequence[TaskSample]
             )
         workloads.report_progress(reports)
         JobSample.objects.bulk_create(rows)
+
+
+def of_full_server(waited: float | None, share: float) -> float | None:
+    """Share of time that a server full of such tasks would wait, at most 1; None if not known.
+
+    Parameters
+    ----------
+    waited : share of time that the task waited
+    share : of the units of the server that it holds, > 0
+    """
+    return None if waited is None else min(1.0, waited / share)

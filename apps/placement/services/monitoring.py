@@ -1,7 +1,8 @@
 """Classify the running containers from their telemetry (ClavisMO §2, C1).
 
-Two statements, whatever the number of containers. Two concurrent refreshes are harmless: both read
-the same samples.
+A metric that no monitor can read is predicted from the profile; a container none of whose metrics
+is read has no class. Two statements and the profiles, whatever the number of containers. Two
+concurrent refreshes are harmless: both read the same samples.
 """
 
 from typing import Any, Final, NamedTuple
@@ -44,7 +45,8 @@ LEFT JOIN placement_containerclass own ON own.allocation_id = a.id
 LEFT JOIN placement_containerclass before ON before.allocation_id = a.moved_from
 LEFT JOIN LATERAL (
     SELECT * FROM execution_jobsample x WHERE x.job_id = a.job_id
-    ORDER BY x.cluster_s DESC LIMIT 1) m ON m.memory_rate IS NOT NULL
+    ORDER BY x.cluster_s DESC LIMIT 1) m
+    ON num_nonnulls(m.memory_rate, m.network_wait, m.disk_wait) > 0
 WHERE a.released_seq IS NULL AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 ORDER BY a.id
 """
@@ -99,7 +101,8 @@ def refresh_classes(now_s: float | None = None) -> int:
     per_unit = np.array([(row.memory, row.network, row.disk) for row in rows], dtype=np.float64)
     metrics = container_metrics(per_unit, size, units)
     thresholds = _thresholds(rows, metrics, now)
-    reading = intensities(metrics, np.array([thresholds[p] for p in platform.tolist()]))
+    limits = np.array([thresholds[p] for p in platform.tolist()])
+    reading = intensities(metrics, limits, _lost_unread(rows, metrics))
     read_s = np.array([row.read_s for row in rows], dtype=np.float64)
     before_s = np.array([np.nan if r.before_s is None else r.before_s for r in rows])
     is_new = np.isnan(before_s) | (read_s > before_s)
@@ -130,15 +133,28 @@ def _thresholds(
     return thresholds
 
 
-def _refit(rows: list[_ContainerRow], metrics: Floats, now_s: float) -> list[MetricThreshold]:
+def _lost(rows: list[_ContainerRow]) -> Floats:
+    """(c, 3) loss of each container next to one of its kind, as its profile predicts it."""
     profiles = cached_profiles({row.profile for row in rows})
-    lost = self_interference_loss(
+    return self_interference_loss(
         _ints(row.size for row in rows),
         _ints(row.units for row in rows),
         np.array([profiles[row.profile].caused.value for row in rows]),
         np.array([profiles[row.profile].tolerated.value for row in rows]),
     )
-    fitted = fit_thresholds(metrics, lost, _ints(row.platform for row in rows))
+
+
+def _lost_unread(rows: list[_ContainerRow], metrics: Floats) -> Floats:
+    """(c, 3) as above for containers with a metric that was not read; NaN for the others."""
+    lost = np.full(metrics.shape, np.nan)
+    unread = np.flatnonzero(np.isnan(metrics).any(axis=1))
+    if unread.size:
+        lost[unread] = _lost([rows[i] for i in unread.tolist()])
+    return lost
+
+
+def _refit(rows: list[_ContainerRow], metrics: Floats, now_s: float) -> list[MetricThreshold]:
+    fitted = fit_thresholds(metrics, _lost(rows), _ints(row.platform for row in rows))
     return MetricThreshold.objects.bulk_create(
         [
             MetricThreshold(

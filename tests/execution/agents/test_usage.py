@@ -135,11 +135,15 @@ def test_samples_of_running_launches_of_the_own_server_are_stored(
         launch.job.submitted_s = cluster_now() - 50.0
         launch.job.save()
         launch.save()
-    silent = TaskSample(own.pk, 0.5, run_wait=0.1, blocked=0.4, memory_bytes=7)
+    silent = TaskSample(
+        own.pk, 0.5, run_wait=0.1, blocked=0.4, memory_bytes=7, disk_wait=0.01, network_wait=0.5
+    )
     record_samples(agent, 3, [silent, TaskSample(other.pk, 0.5)])
     (row,) = JobSample.objects.all()
     assert (row.job_id, row.progress, row.performance) == (own.job_id, None, None)
     assert (row.cpu_share, row.run_wait, row.blocked, row.memory_bytes) == (0.5, 0.1, 0.4, 7)
+    assert row.disk_wait == pytest.approx(0.01 * server.cores)  # of a server full of such tasks
+    assert (row.network_wait, row.memory_rate) == (1.0, None)
     record_samples(agent, 3, [TaskSample(own.pk, 0.5, progress=0.5, progress_per_s=0.01 * SPEED)])
     row = JobSample.objects.latest("id")
     assert row.progress == 0.5

@@ -67,6 +67,21 @@ def test_a_container_above_the_threshold_of_its_platform_is_a_taz(
     assert not class_of(small).is_taz
 
 
+def test_a_null_counter_drops_one_metric_and_the_profile_predicts_it(
+    servers: list[Server],
+) -> None:
+    set_threshold(4e6)
+    MetricThreshold.objects.filter(metric=2).update(value=0.2)
+    waits = running()
+    held = factories.allocation(waits, servers[0], cores=4)
+    factories.sample(waits, 7000.0, disk_wait=0.3)  # no counter of memory, no reading of sockets
+    assert refresh_classes(7200.0) == 1
+    found = class_of(held)
+    assert found.intensity is not None
+    assert found.intensity >= 0.5 * 0.3 / 0.2 - 1e-9
+    assert found.is_taz
+
+
 def test_a_sample_counts_once(servers: list[Server]) -> None:
     set_threshold(4e6)
     job = running()

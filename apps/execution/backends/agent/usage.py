@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.execution.backends.agent.supervisor import descendants
+from apps.execution.backends.agent.waits import WaitLooks
 from apps.execution.core.agent.usage import (
     TAIL_BYTES,
     ProgressRate,
@@ -52,6 +53,7 @@ class TaskMeter:
         self._last = self._read()
         self._due_s = self._last.at_s + FIRST_S
         self._is_paused = False
+        self._waits = WaitLooks()
 
     def pause(self) -> None:
         """Leave out the time until the next sample: the task is suspended."""
@@ -67,6 +69,7 @@ class TaskMeter:
         if self._is_paused:
             self._last, self._is_paused = self._read(), False
             self._due_s = self._last.at_s + FIRST_S
+        self._waits.look(descendants(self._supervisor))
         if time.monotonic() < self._due_s:
             return None
         before, now = self._last, self._read()
@@ -77,10 +80,13 @@ class TaskMeter:
             used_s = now.group_s - before.group_s
         split = shares(before.threads, now.threads, elapsed_s=elapsed_s)
         progress, ran_until_s = self._progress(), now.at_s - suspended_s
+        (disk, network), self._waits = self._waits.shares(), WaitLooks()
         pressure = {
             name: _share(now.stalled_s[name] - before.stalled_s[name], elapsed_s)
             for name in now.stalled_s.keys() & before.stalled_s.keys()
         }
+        if self._has_own_pressure():
+            disk = pressure.get("io", disk)
         return TaskSample(
             launch=launch,
             cpu_share=_share(used_s, elapsed_s * len(self._order["cpus"])),
@@ -90,6 +96,8 @@ class TaskMeter:
             cpu_pressure=pressure.get("cpu"),
             memory_pressure=pressure.get("memory"),
             io_pressure=pressure.get("io"),
+            disk_wait=disk,
+            network_wait=network,
             progress=progress,
             progress_per_s=None if progress is None else self._rate.per_s(ran_until_s, progress),
         )
@@ -117,6 +125,11 @@ class TaskMeter:
                 if (stalled := _stalled_s(name, counters.get("pressure", ""))) is not None
             },
         )
+
+    def _has_own_pressure(self) -> bool:
+        """Return True if the kernel counts the waits of its control group."""
+        group = self._order.get("counters", {}).get("pressure", "")
+        return bool(group) and (Path(group) / "io.pressure").exists()
 
     def _progress(self) -> float | None:
         with suppress(OSError):

@@ -23,7 +23,7 @@ SUSPENDED: Final = "suspended"
 RESUMED: Final = "resumed"
 _SHARES: Final = (
     *("cpu_share", "run_wait", "blocked"),
-    *("cpu_pressure", "memory_pressure", "io_pressure", "progress"),
+    *("cpu_pressure", "memory_pressure", "io_pressure", "disk_wait", "network_wait", "progress"),
 )
 _NEW: Final = frozenset({"suspend", "is_suspended"})  # fields of orders since protocol 2
 _STATES: Final = frozenset(
@@ -57,6 +57,8 @@ class TaskSample:
     cpu_share : of its cores
     run_wait, blocked : shares of the time of its threads
     cpu_pressure, memory_pressure, io_pressure : shares of the time in which a process waited
+    disk_wait, network_wait : shares of the time in which one of its threads waited for the disk,
+        or a packet in a queue of its sockets
     progress : share of the work done, as the command says
     progress_per_s : since the command began to say so
     """
@@ -69,6 +71,8 @@ class TaskSample:
     cpu_pressure: float | None = None
     memory_pressure: float | None = None
     io_pressure: float | None = None
+    disk_wait: float | None = None
+    network_wait: float | None = None
     progress: float | None = None
     progress_per_s: float | None = None
 

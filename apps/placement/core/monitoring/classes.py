@@ -7,8 +7,10 @@ to runs next to a container of the same kind: above it, the container loses more
 its speed.
 
 A metric at its threshold is an intensity of 1/2, at twice the threshold of 1. The intensity of a
-container is that of its worst metric. Classes follow the smoothed intensity with hysteresis, so
-that jobs whose phases are close to the threshold do not migrate back and forth.
+container is that of its worst metric. Where a metric cannot be read (a virtual machine without
+hardware counters), the loss that the profile predicts stands for it: a tenth is 1/2. Classes
+follow the smoothed intensity with hysteresis, so that jobs whose phases are close to the threshold
+do not migrate back and forth.
 
 Source: ClavisMO §2 "Quantifying shared resource intensity" and "Quantifying communication
 overhead", C1. Smoothing, hysteresis and the scale of the intensity are ours; the paper gives none.
@@ -96,17 +98,21 @@ def fit_threshold(metric: Floats, lost: Floats) -> FittedThreshold:
     )
 
 
-def intensities(metrics: Floats, thresholds: Floats) -> Floats:
+def intensities(metrics: Floats, thresholds: Floats, lost: Floats | None = None) -> Floats:
     """(c,) intensity of shared resources, in [0, 1].
 
     Parameters
     ----------
     metrics : (c, 3) readings, >= 0, in the order of `Metric`; NaN for no reading
     thresholds : (c, 3) of the containers' platforms, > 0; inf if the metric never matters
+    lost : (c, 3) predicted loss next to an identical container, which stands for a metric without
+        a reading; NaN = not known
 
-    The intensity of a container without readings is NaN.
+    The intensity of a container without readings and predictions is NaN.
     """
     share = metrics / thresholds * AT_THRESHOLD
+    if lost is not None:
+        share = np.where(np.isnan(metrics), lost / TAZ_LOSS * AT_THRESHOLD, share)
     worst = np.where(np.isnan(share), -np.inf, share).max(axis=1)
     return np.where(np.isneginf(worst), np.nan, np.minimum(worst, 1.0))
 

@@ -57,6 +57,14 @@ def test_a_metric_that_tells_nothing_says_so_by_its_accuracy() -> None:
     assert fit.value > 2
 
 
+def test_a_metric_that_cannot_be_read_is_predicted_and_the_others_are_read() -> None:
+    metrics = np.array([[np.nan, 0.1, 0.0], [np.nan, 0.3, 0.0], [50.0, 0.0, 0.0], [np.nan] * 3])
+    lost = np.array([[0.15, 0.9, 0.9], [0.05, 0.9, 0.9], [0.9, 0.9, 0.9], [np.nan] * 3])
+    found = intensities(metrics, np.repeat(THRESHOLDS, 4, axis=0), lost)
+    # a predicted loss of 15 % is 0.75; 0.3 of 0.2 is 0.75; 50 of 100 is 0.25
+    np.testing.assert_allclose(found, [0.75, 0.75, 0.25, np.nan])
+
+
 @pytest.mark.parametrize(
     ("metric", "lost", "message"),
     [
