@@ -1,0 +1,1 @@
+"""Predicted and measured co-location of two applications."""
