@@ -9,12 +9,14 @@ from uuid import UUID
 
 import numpy as np
 from django.db import connection
+from django.utils import timezone
 
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
 from apps.accounts.selectors import principal_by_user
 from apps.classification.core.cells import KnownCell, Source
+from apps.classification.core.estimates import Estimate
 from apps.classification.core.matrix import MatrixName, columns_of
 from apps.classification.core.profile import Profile as Belief
 from apps.classification.models import Profile
@@ -39,9 +41,12 @@ from apps.inventory.models import (
     Server,
     ServerReading,
 )
+from apps.operations.models import Operation
 from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.models import Measurement, ProfilingRun
 from apps.scheduling.models import Allocation, Decision, Shadow, ShadowDecision
+from apps.testbed.core.pairs.rounds import Round, summary
+from apps.testbed.models import MeasuredPair
 from apps.workloads.models import Application, Job, WaitingShape
 from tests.classification.core.profiles import profile as believed
 
@@ -316,6 +321,36 @@ def shadow(policy: str = "random", **values: Any) -> Shadow:
         "cursor_id": UUID(int=0),
     }
     return Shadow.objects.create(policy=policy, **{**defaults, **values})
+
+
+def measured_pair(
+    first: str = "xz",
+    second: str = "bzip2",
+    *,
+    slowdowns: tuple[float, float] = (1.2, 1.0),
+    **values: Any,
+) -> MeasuredPair:
+    """A pair that was measured, predicted to slow down by 1.1 to 1.3."""
+    operation = Operation.objects.create(
+        kind="pair.measured", status="succeeded", progress=3, total=3, finished_at=timezone.now()
+    )
+    rounds = [Round((1.0, 1.0), (slowdowns[0] * noise, slowdowns[1] / noise)) for noise in
+              (0.99, 1.0, 1.01)]  # fmt: skip
+    predicted = Estimate(1.2, 1.1, 1.3)
+    side: dict[str, Any] = {"environment": {}, "working_directory": None, "units": 1}
+    defaults = {
+        "is_emulated": False,
+        "platform": "box",
+        "server_units": 2,
+        "request": {
+            "sides": [{**side, "command": [first, "in"]}, {**side, "command": [second, "in"]}],
+            "rounds": 3, "window_s": 1.0, "patience_s": 60.0, "max_foreign": 0.05,
+        },
+        "predictions": [{**predicted._asdict(), "unmeasured": ["tlb"]}] * 2,
+        "operation": operation,
+        "result": summary(rounds, (predicted, predicted), rejected=1),
+    }  # fmt: skip
+    return MeasuredPair.objects.create(first=first, second=second, **{**defaults, **values})
 
 
 def shadow_decision(

@@ -5,6 +5,7 @@ from django.db import models
 
 from apps.common.core.ids import uuid7
 from apps.operations.models import Operation
+from apps.workloads.models import Job
 
 
 class SamplingCheck(models.Model):
@@ -107,3 +108,40 @@ class LabRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.setting}, seed {self.seed}"
+
+
+class MeasuredPair(models.Model):
+    """Two applications measured alone and next to each other, against what was predicted."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    first = models.CharField(max_length=127, help_text="name of an application")
+    second = models.CharField(max_length=127, help_text="name of an application")
+    is_emulated = models.BooleanField()
+    platform = models.CharField(max_length=63)
+    server_units = models.PositiveIntegerField(help_text="of the server, which it holds alone")
+    request = models.JSONField(help_text="sides (command, units, ...), rounds, window_s, ...")
+    predictions = models.JSONField(
+        help_text="of each side: value, low, high, ...; made before the measurement"
+    )
+    job = models.OneToOneField(
+        Job, null=True, on_delete=models.SET_NULL, related_name="measured_pair",
+        help_text="that measures; null: emulated, or deleted",
+    )  # fmt: skip
+    # not "+": the deletion of old operations asks every relation whether it still needs them
+    operation = models.OneToOneField(
+        Operation, on_delete=models.PROTECT, related_name="measured_pair"
+    )
+    result = models.JSONField(null=True, help_text="`core.pairs.rounds.summary`")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = (
+            # lists, newest first
+            models.Index(fields=["-created_at", "-id"], name="measured_pair_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second}"

@@ -33,6 +33,7 @@ MODULES: Final = {
     "quota": ("quota",),
     "decisions": ("decision",),
     "shadow": ("shadow",),
+    "pairs": ("pair",),
     "servers": ("servers",),
     "agent": ("agent",),
     "commands": ("run", "logs"),

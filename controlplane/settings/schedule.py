@@ -82,6 +82,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 5.0,
         "options": {"expires": 5.0, "queue": "placement"},
     },
+    "testbed.pairs": {
+        "task": "testbed.pairs",
+        "schedule": 2.0,
+        "options": {"expires": 2.0, "queue": "placement"},
+    },
     "operations.sweep": {"task": "operations.sweep", "schedule": 10.0, "options": _UPKEEP},
     "accounts.prune": {"task": "accounts.prune", "schedule": 3600.0},
     "operations.prune": {
@@ -107,6 +112,7 @@ CELERY_TASK_ROUTES: dict[str, dict[str, str]] = {
     "placement.fronts": {"queue": "placement"},
     "testbed.lab": {"queue": "placement"},
     "testbed.sampling": {"queue": "placement"},
+    "testbed.pairs": {"queue": "placement"},
     "execution.frame": {"queue": "upkeep"},
     "execution.sample_system": {"queue": "upkeep"},
     "execution.sweep": {"queue": "upkeep"},

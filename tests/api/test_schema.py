@@ -167,6 +167,7 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
         "comparison_id": str(comparison.pk),
         "shadow_id": str(shadow.pk),
         "proposal_id": proposal.pk,
+        "pair_id": str(factories.measured_pair().pk),
         "batch_id": batch["id"],
         "number": number,
         "run_id": str(run.pk),

@@ -152,6 +152,8 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/comparisons/<uuid:comparison_id>/runs": api(get=OPERATORS),
     "api/v1/comparisons/<uuid:comparison_id>/jobs": api(get=OPERATORS),
     "api/v1/comparisons/<uuid:comparison_id>/bundle": api(get=OPERATORS),
+    "api/v1/measured-pairs": api(get=OPERATORS, post=OPERATORS),
+    "api/v1/measured-pairs/<uuid:pair_id>": api(get=OPERATORS),
     # inventory
     "api/v1/cluster": api(get=SIGNED_IN),
     "api/v1/cluster/clock": api(get=SIGNED_IN),

@@ -265,6 +265,7 @@ def _shared_objects(
         "scenarios": str(comparison.scenario_id),
         "comparisons": str(comparison.pk),
         "lab": str(comparison.pk),
+        "measured-pairs": str(factories.measured_pair().pk),
         "platforms": servers[0].platform_id,
         "profiling-runs": str(run.pk),
         "overrides": str(override.pk),

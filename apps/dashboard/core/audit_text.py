@@ -25,6 +25,7 @@ KINDS: Final = {
     "revision": "revision",
     "scenario": "scenario",
     "comparison": "comparison",
+    "pair": "measured pair",
     "shadow": "shadow policy",
     "audit": "audit log",
 }

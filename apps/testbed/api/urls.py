@@ -3,6 +3,7 @@
 from apps.common.api.routes import route
 from apps.testbed.api import lab_views
 from apps.testbed.api.lab_job_views import ComparisonJobs
+from apps.testbed.api.pair_views import PairDetail, PairList
 from apps.testbed.api.views import SamplingChecks
 
 urlpatterns = [
@@ -40,4 +41,6 @@ urlpatterns = [
         lab_views.ComparisonBundle.as_view(),
         "api-comparison-bundle",
     ),
+    *route("measured-pairs/", PairList.as_view(), "api-measured-pairs"),
+    *route("measured-pairs/<uuid:pair_id>/", PairDetail.as_view(), "api-measured-pair"),
 ]
