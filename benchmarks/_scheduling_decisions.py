@@ -19,7 +19,7 @@ from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.conflicts import Claim
 from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.registry import make
+from apps.scheduling.core.registry import make, situation
 from apps.scheduling.core.sizes import Sized
 from apps.scheduling.core.types import Placed, Request
 from benchmarks.decision import cluster, requests
@@ -222,7 +222,8 @@ def _cpu_us(call: Callable[[int], object], calls: int) -> float:
 def conflicts(policy: str, *, servers: int, agents: int, rounds: int) -> float:
     """Share of placements lost when agents decide on equally old copies, then commit in turn."""
     store, held = busy_cluster(servers, keeps_log=True)
-    deciders = [make(policy) for _ in range(agents)]
+    places = [{"agents": agents, "share": share} for share in range(agents)]
+    deciders = [make(policy, situation(policy, place)) for place in places]
     copies = [_copy_of(store) for _ in range(agents)]
     rng = np.random.default_rng(4)
     asked = requests(SIGNATURES, rng)

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks import _results, _scheduling_decisions, _scheduling_path
+from benchmarks import _results, _scheduling_agents, _scheduling_decisions, _scheduling_path
 from benchmarks._calibration import calibrate, calibration_line
 
 Row = list[str]
@@ -60,11 +60,24 @@ def conflicts(_: argparse.Namespace) -> list[Row]:
     for policy in ("expected", "tarcil", "least_loaded"):
         share = _scheduling_decisions.conflicts(policy, servers=SERVERS, agents=10, rounds=5)
         rows.append([f"placements lost by 10 agents, `{policy}`", f"{share:.1%}", ""])
+    rows += _contention()
     sizes = _scheduling_decisions.bytes_per_server(SERVERS)
     units = sizes.pop("units of a server")
     parts = ", ".join(f"{size:,.0f} B {name}" for name, size in sizes.items())
     copy = f"{sum(sizes.values()):,.0f} B: {parts}; {units:.1f} units each"
     return [*rows, ["memory of a copy for each server", copy, "128 B (Tarcil)"]]
+
+
+def _contention() -> list[Row]:
+    """Measure ten agents with `expected` on an emulated cluster, and one agent instead of them."""
+    servers = SIZES[0]
+    ten = _scheduling_agents.contention("expected", servers=servers, agents=10)
+    one = _scheduling_agents.contention("expected", servers=servers, agents=10, alone=True)
+    measured = (
+        f"{ten.lost:.1%} lost, predicted performance {ten.performance:.3f}; "
+        f"one agent instead: {one.performance:.3f}"
+    )
+    return [[f"10 agents, `expected`, world `paper`, {servers:,} servers", measured, ""]]
 
 
 def path(options: argparse.Namespace) -> list[Row]:

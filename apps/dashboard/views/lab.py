@@ -16,7 +16,7 @@ from apps.dashboard.selectors import lab as selectors
 from apps.dashboard.selectors.lab_weights import offered_weights
 from apps.dashboard.views.access import has_role, page, visible_to
 from apps.inventory.selectors import applied_policy
-from apps.scheduling.core.registry import POLICIES
+from apps.scheduling.core.registry import POLICIES, chosen_parameters
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.testbed.core.lab import MAX_HOURS, WORLD_NAMES
 from apps.testbed.core.lab_loads import at_load, loads_of
@@ -58,7 +58,10 @@ def lab(request: HttpRequest) -> HttpResponse:
             "comparisons": selectors.listed_comparisons(),
             "policies": policies,
             "hours": f"{min(max(hours, MIN_H), MAX_HOURS):g}",
-            "parameters": [(name, each.parameters) for name, each in COMPARED_POLICIES.items()],
+            "parameters": [
+                (name, chosen_parameters(each.parameters))
+                for name, each in COMPARED_POLICIES.items()
+            ],
             "servers": servers_to_copy().count(),
             "weights": offered_weights(request.GET.getlist("weights")),
             "scenario": selectors.scenario_of(asked) if asked else None,

@@ -11,7 +11,7 @@ from apps.common.core.errors import NotFoundError
 from apps.dashboard.core.shadow_text import finding, groups
 from apps.dashboard.selectors import shadows as selectors
 from apps.dashboard.views.access import has_role, page, visible_to
-from apps.scheduling.core.registry import POLICIES
+from apps.scheduling.core.registry import POLICIES, chosen_parameters
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.selectors.shadows import (
     MAX_COMPARED,
@@ -35,7 +35,9 @@ def shadows(request: HttpRequest) -> HttpResponse:
             "most": settings.MAX_SHADOWS,
             "cpu": settings.SHADOW_CPU,
             "max_percent": f"{100 * settings.MAX_SHADOW_SHARE:g}",
-            "policies": [(name, POLICIES[name].parameters) for name in sorted(POLICIES)],
+            "policies": [
+                (name, chosen_parameters(POLICIES[name].parameters)) for name in sorted(POLICIES)
+            ],
             "in_use": policy_in_use(),
             "limit": MAX_COMPARED,
         },

@@ -15,13 +15,21 @@ every free unit gets a neighbour wherever the job goes: hence 1 - r, squared as 
 the units that the term leaves free shrinks as well.
 
 Units whose score is within `LOSS` of the best count as equally good. The choice among them starts
-at a random block of servers, so that agents that decide at the same time seldom choose one unit.
+at a random block of servers.
+
+Agents that decide at the same time see the same cluster and would choose the same units. With k
+agents each prefers the servers of its own share, a k-th of all (`Share`): units of other shares
+lose `ELSEWHERE` · ln k. So an agent leaves its share only for a unit that is better by more than
+that, and no choice is worse than the best by more than that and `LOSS`. If scores have an
+exponential tail, the best of all exceeds the best of a k-th by a constant times ln k on average:
+hence the logarithm. One agent prefers nothing.
 
 Ours: Tarcil §3.2 lets utility depend on the platform, but its Eq. 5 does not; no paper weighs the
 loss of the neighbours. The weights were chosen on a cluster and seeds that no published figure
 uses.
 """
 
+import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +41,7 @@ from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import MAX_CANDIDATES, Request
 
 LOSS: Final = 0.002  # log performance: units within it of the best are equally good
+ELSEWHERE: Final = 0.2  # log performance that a unit of another agent's share loses, by ln agents
 BLOCK: Final = 64  # servers; of equally good units, those of a random block come first
 EXPLAINED: Final = 8  # candidates stored with the decision on one unit
 MAX_EXPONENT: Final = 700.0  # of a double
@@ -52,8 +61,40 @@ class Weights(NamedTuple):
 DEFAULT: Final = Weights()
 
 
+class Share(NamedTuple):
+    """The servers that one of ``agents`` prefers: number ``share``, counted modulo ``agents``."""
+
+    agents: int = 1
+    share: int = 0
+
+    def elsewhere(self, servers: int) -> Floats:
+        """(S,) what a unit of each server loses: 0 in the own share, else `ELSEWHERE` · ln agents.
+
+        The share of a server is a random number, so that every share has a part of each platform
+        and rack.
+        """
+        drawn = chance.words(_SHARES, np.arange(servers)) >> np.uint64(32)
+        owner = (drawn * np.uint64(self.agents)) >> np.uint64(32)
+        return np.where(owner == self.share % self.agents, 0.0, self.loss)
+
+    @property
+    def loss(self) -> float:
+        """What a unit of another share must be better by, in log performance."""
+        return ELSEWHERE * math.log(self.agents)
+
+
+ALONE: Final = Share()
+_SHARES: Final = 0x2545F4914F6CDD1D  # seed of the shares, the same for all agents
+
+
 def score(
-    state: BatchState, request: Request, units: Ints, seed: int, *, weights: Weights = DEFAULT
+    state: BatchState,
+    request: Request,
+    units: Ints,
+    seed: int,
+    *,
+    weights: Weights = DEFAULT,
+    share: Share = ALONE,
 ) -> Scores:
     """Score units by expected performance. O(n·N).
 
@@ -68,7 +109,8 @@ def score(
     total += weights.neighbours * _neighbours(state, request, servers)
     total -= weights.spread * _crowd(state, servers, nth)
     zero = np.zeros(units.size, dtype=np.int64)
-    steps = np.round(total * STEPS).astype(np.int64)
+    preferred = total - share.elsewhere(topology.server_id.size)[servers]
+    steps = np.round(preferred * STEPS).astype(np.int64)
     if steps.size:
         steps = np.minimum(steps, steps.max() - TIED)
     return Scores(

@@ -12,7 +12,7 @@ from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.encoding import MARGIN, Form
-from apps.scheduling.core.expected import DEFAULT, Weights
+from apps.scheduling.core.expected import ALONE, DEFAULT, Share, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
@@ -158,9 +158,9 @@ class FusedExpected(_Compiled):
     Jobs with a locality or spread constraint use the assembled form.
     """
 
-    def __init__(self, weights: Weights = DEFAULT) -> None:
-        super().__init__(policies.expected(weights), is_full=True)
-        self._weights = weights
+    def __init__(self, weights: Weights = DEFAULT, share: Share = ALONE) -> None:
+        super().__init__(policies.expected(weights, share), is_full=True)
+        self._weights, self._share = weights, share
         self._rankings: Rankings | None = None
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
@@ -168,7 +168,7 @@ class FusedExpected(_Compiled):
             # only processes that decide import numba
             from apps.scheduling.core.rankings import Rankings  # noqa: PLC0415
 
-            self._rankings = Rankings(self._weights)
+            self._rankings = Rankings(self._weights, self._share)
         return self._rankings.state(snapshot, facts)
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:

@@ -17,7 +17,7 @@ from apps.scheduling.core import expected as expectation
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.expected import Weights
+from apps.scheduling.core.expected import Share, Weights
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.guarantee import default_sample, miss_probability
 from apps.scheduling.core.rank import ranks
@@ -243,7 +243,9 @@ def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolic
     )
 
 
-def expected(weights: Weights = expectation.DEFAULT) -> AssembledPolicy:
+def expected(
+    weights: Weights = expectation.DEFAULT, share: Share = expectation.ALONE
+) -> AssembledPolicy:
     """Best expected performance of the job and its neighbours; the oracle of the kernels."""
     return AssembledPolicy(
         "expected",
@@ -251,7 +253,7 @@ def expected(weights: Weights = expectation.DEFAULT) -> AssembledPolicy:
         sample=samplers.everything,
         near=samplers.everything,
         # predicted performance of the job there, of the jobs there, and of jobs to come
-        score=partial(expectation.score, weights=weights),
+        score=partial(expectation.score, weights=weights, share=share),
         is_full=True,
     )
 

@@ -30,6 +30,7 @@ class Cluster(NamedTuple):
 
     share : (S, 3) equal share of one unit
     idle : (1,) square of the share of all units that is free
+    elsewhere : (S,) what units lose in the share of another agent
     """
 
     unit_free: Bools
@@ -44,6 +45,7 @@ class Cluster(NamedTuple):
     server_tolerance: Singles
     server_free: Floats
     idle: Floats
+    elsewhere: Floats
 
 
 class Demand(NamedTuple):
@@ -67,8 +69,8 @@ class Demand(NamedTuple):
 class Ranking(NamedTuple):
     """The servers as one signature sees them.
 
-    base : (S, 2) score without the term of the crowd, -inf if no unit is eligible, and what the
-        filters found (`_found`): side by side, as most of the time is reading them from memory
+    base : (S, 2) score without the term of the crowd, less ``elsewhere``, -inf if no unit is
+        eligible, and what the filters found: side by side, as most of the time is reading them
     counts : (8,) free units by the first filter that rejects them; the last are the eligible
     bound, busiest : (B,) scores and shares of busy units that no server of a block exceeds, at
         ``idle``
@@ -245,7 +247,7 @@ def pressure(cluster: Cluster, s: int, i: int) -> float:
 
 @jit(makes_arrays=False, fastmath={"reassoc", "contract", "nsz"})
 def _score(cluster: Cluster, s: int, demand: Demand, weights: Weights) -> float:
-    """Return the score of a unit of server s without the term of the crowd.
+    """Return the score of a unit of server s without the crowd, less ``elsewhere``.
 
     The sums of vectors differ from those of the oracle by rounding, far below a step of the keys.
     """
@@ -262,4 +264,5 @@ def _score(cluster: Cluster, s: int, demand: Demand, weights: Weights) -> float:
     room = lost - LOG_KEPT - weights.width
     kept = weights.kept / (1.0 + math.exp(min(-room / weights.width, MAX_EXPONENT)))
     speed = demand.log_speed[cluster.platform[s]]
-    return lost + kept + speed + weights.neighbours * neighbours / others
+    total = lost + kept + speed + weights.neighbours * neighbours / others
+    return total - cluster.elsewhere[s]

@@ -227,13 +227,14 @@ def _is_above(steps: int, turn: int, coin: int, key: Ints, at: int) -> bool:
 
 @jit()
 def _described(cluster: Cluster, demand: Demand, listing: Listing) -> Best:
-    """Add the servers, the headroom and the expectations of units."""
+    """Add the servers, the headroom and the expectations of units; scores are those shown."""
     unit = listing.unit
     server = np.empty(unit.size, dtype=np.int32)
     headroom, expected = np.empty((unit.size, N_SOURCES)), np.empty((unit.size, 4))
     for j in range(unit.size):
         s = np.searchsorted(cluster.first_unit, unit[j], side="right") - 1
         server[j] = s
+        listing.score[j] += cluster.elsewhere[s]
         others, lost, neighbours = max(cluster.server_units[s] - 1, 1), 0.0, 0.0
         for i in range(N_SOURCES):
             felt = pressure(cluster, s, i)

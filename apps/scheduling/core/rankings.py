@@ -17,7 +17,7 @@ from apps.scheduling.core import ranking_kernels as kernels
 from apps.scheduling.core import ranking_search
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
-from apps.scheduling.core.expected import BLOCK, Weights
+from apps.scheduling.core.expected import ALONE, BLOCK, Share, Weights
 from apps.scheduling.core.types import Request
 
 MAX_SIGNATURES: Final = 256  # 16 bytes of each server for each; the oldest is dropped
@@ -78,7 +78,9 @@ class RankedState(BatchState):
     taken: list[Shorts] = field(default_factory=list)
 
     @classmethod
-    def starting(cls, snapshot: Snapshot, facts: TopologyFacts) -> "RankedState":
+    def starting(
+        cls, snapshot: Snapshot, facts: TopologyFacts, share: Share = ALONE
+    ) -> "RankedState":
         """Return a state with copies of the arrays of a snapshot."""
         plain = BatchState.of(snapshot, facts, writable=True)
         is_open = snapshot.server_open.copy()
@@ -95,6 +97,7 @@ class RankedState(BatchState):
             plain.free_count,
             *plain.own[1:],
             np.zeros(1),
+            share.elsewhere(facts.server_units.size),
         )
         capacity = max(4096, facts.server_units.size)
         state.changed = _ChangedServers(np.empty(capacity, dtype=np.int32))
@@ -153,8 +156,8 @@ _NOTHING: Final = (_NO_NUMBERS, _NO_BOOLS, _NO_BOOLS, _NO_BOOLS)
 class Rankings:
     """The rankings of one policy, for the state that it follows."""
 
-    def __init__(self, weights: Weights) -> None:
-        self._weights = weights
+    def __init__(self, weights: Weights, share: Share = ALONE) -> None:
+        self._weights, self._share = weights, share
         self._state: RankedState | None = None
         self._origin: tuple[Any, ...] | None = None
         self._known: OrderedDict[tuple[Any, ...], _Signature] = OrderedDict()
@@ -167,7 +170,7 @@ class Rankings:
         origin = _origin(snapshot)
         if self._state is None or origin is None or not _is_same(origin, self._origin):
             self._known.clear()
-            self._state, self._origin = RankedState.starting(snapshot, facts), origin
+            self._state, self._origin = RankedState.starting(snapshot, facts, self._share), origin
         else:
             self._state.follow(snapshot)
         return self._state

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from apps.scheduling.core import baselines, paragon, policies
 from apps.scheduling.core.encoding import Form
+from apps.scheduling.core.expected import ALONE, Share, Weights
 from apps.scheduling.core.expected import DEFAULT as OWN
-from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
 from apps.scheduling.core.quasar import Quasar
 from apps.scheduling.core.types import MAX_SAMPLE, Policy
@@ -25,7 +25,12 @@ SHORT: Final = "roomiest"  # for short jobs of applications without a profile
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a policy: a number within limits, which are accepted."""
+    """A parameter of a policy: a number within limits, which are accepted.
+
+    Attributes
+    ----------
+    is_situation : the agent that decides sets it; it is not chosen, but is stored with decisions
+    """
 
     name: str
     default: float
@@ -33,6 +38,7 @@ class Parameter:
     high: float
     about: str
     is_whole: bool = False
+    is_situation: bool = False
 
     def schema(self) -> dict[str, Any]:
         """JSON schema."""
@@ -74,6 +80,11 @@ class Entry:
         return parameters_schema(self.parameters)
 
 
+def chosen_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Return the parameters that a user chooses."""
+    return tuple(each for each in parameters if not each.is_situation)
+
+
 def parameters_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
     """JSON schema of parameters by name."""
     return {
@@ -106,11 +117,28 @@ _WEIGHTS: Final = (
     Parameter("width", OWN.width, 0.001, 1.0, "uncertainty of the predicted log performance"),
     Parameter("spread", OWN.spread, 0.0, 10.0, "weight of neighbours to come"),
 )
+MAX_AGENTS: Final = 10_000
+_SHARE: Final = (
+    Parameter(
+        "agents", ALONE.agents, 1, MAX_AGENTS,
+        "agents that decide at the same time; each prefers a share of the servers",
+        is_whole=True, is_situation=True,
+    ),
+    Parameter(
+        "share", ALONE.share, 0, MAX_AGENTS - 1, "number of the share that is preferred",
+        is_whole=True, is_situation=True,
+    ),
+)  # fmt: skip
 
 
-def _expected(**weights: float) -> Policy:
+def _expected(
+    *, agents: float = ALONE.agents, share: float = ALONE.share, **weights: float
+) -> Policy:
     """Return the policy with other weights; compiled kernels need floats."""
-    return FusedExpected(Weights(**{name: float(value) for name, value in weights.items()}))
+    return FusedExpected(
+        Weights(**{name: float(value) for name, value in weights.items()}),
+        Share(int(agents), int(share)),
+    )
 
 
 POLICIES: Final[dict[str, Entry]] = {
@@ -118,7 +146,7 @@ POLICIES: Final[dict[str, Entry]] = {
         _expected,
         "ours; Tarcil §3.2 for platforms",
         "ln v + sum g(p; t) + 0.2 sum e c / (M - 1) + 0.3 P(kept) - 2.5 (1 - r)^2 b / M",
-        _WEIGHTS,
+        (*_WEIGHTS, *_SHARE),
         plain=policies.expected,
     ),
     "tarcil": _tarcil("tarcil", Form.GUARDED, "Q = 1 - (U - T) with a margin, else U"),
@@ -250,6 +278,13 @@ def default_parameters(name: str) -> dict[str, float]:
     """Return the parameters with which `make` makes a policy; none for an unknown one."""
     entry = POLICIES.get(name)
     return {} if entry is None else {each.name: each.default for each in entry.parameters}
+
+
+def situation(name: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return those of the values that the agent sets for a policy; none for an unknown one."""
+    entry = POLICIES.get(name)
+    known = () if entry is None else entry.parameters
+    return {p.name: values[p.name] for p in known if p.is_situation and p.name in values}
 
 
 def make_plain(name: str) -> Policy:

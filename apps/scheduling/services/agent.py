@@ -67,6 +67,7 @@ from apps.scheduling.services.agent_policies import Decider, Deciders
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.late_gangs import reserve_for_late_gangs
+from apps.scheduling.services.peers import Peers
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
@@ -91,6 +92,7 @@ class SchedulingAgent:
     policy : decides on jobs that name none
     default : returns the name of the policy of the cluster, which replaces ``policy`` as soon as
         it is another one; None = ``policy`` stays
+    peers : tells which agents decide at present; None = this one alone
     """
 
     def __init__(
@@ -100,9 +102,10 @@ class SchedulingAgent:
         policy: Policy,
         rng: np.random.Generator,
         default: Callable[[], str] | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.name, self._rng = name, rng
-        self._deciders = Deciders(name, policy, default)
+        self._deciders = Deciders(name, policy, default, peers)
         self._facts: TopologyFacts | None = None
         self._cluster = ClusterFollower()
         self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
@@ -308,7 +311,7 @@ class SchedulingAgent:
             if not admitted:
                 return refused
             begun = time.perf_counter()
-            batch, outcomes = self._outcomes(by.policy, snapshot, admitted)
+            batch, outcomes = self._outcomes(by, snapshot, admitted)
             elapsed_s = (time.perf_counter() - begun) / len(admitted)
             proposals = []
             for position, (sized_job, outcome) in enumerate(zip(admitted, outcomes, strict=True)):
@@ -329,14 +332,16 @@ class SchedulingAgent:
         return refused
 
     def _outcomes(
-        self, policy: Policy, snapshot: Snapshot, ready: Sequence[SizedJob]
+        self, by: Decider, snapshot: Snapshot, ready: Sequence[SizedJob]
     ) -> tuple[DecidedBatch, list[Placed | Refused]]:
         known = reservations()
         bound = bindings(ready, known, cluster_now()) if known else ()
         seed = int(self._rng.integers(1 << 63))
-        batch = decided_batch(policy.name, snapshot, ready, seed=seed, bindings=bound)
+        batch = decided_batch(
+            by.policy.name, snapshot, ready, parameters=by.parameters, seed=seed, bindings=bound
+        )
         outcomes = place_batch(
-            policy,
+            by.policy,
             snapshot,
             batch.inputs.requests,
             np.random.default_rng(seed),
@@ -395,4 +400,5 @@ def make_agent(name: str) -> SchedulingAgent:
         policy=registry.make(settings.DEFAULT_POLICY),
         rng=np.random.default_rng(),
         default=policy_in_use,
+        peers=Peers(name),
     )

@@ -1,25 +1,35 @@
 """The policies of one agent: that of the cluster, that of short jobs, and those that jobs name."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from django.conf import settings
 
 from apps.scheduling.core import registry
 from apps.scheduling.core.types import Policy
+from apps.scheduling.services.peers import Peers
 from apps.scheduling.services.proposals import AgentIdentity, SizedJob
 from apps.workloads.core.spec import JobSpec
 
+_ALONE: Final[Mapping[str, float]] = MappingProxyType({})
+
 
 class Decider(NamedTuple):
-    """A policy and the identity stored with its decisions."""
+    """A policy, the identity stored with its decisions, and its parameters."""
 
     policy: Policy
     identity: AgentIdentity
+    parameters: Mapping[str, float]
 
 
 class Deciders:
-    """The policies of an agent; each is made once.
+    """The policies of an agent; each is made once for a number of agents.
+
+    Parameters
+    ----------
+    default_name : returns the name of the policy of the cluster; None = ``policy`` stays
+    peers : tells which agents decide at present; None = this one alone
 
     Attributes
     ----------
@@ -28,15 +38,31 @@ class Deciders:
     """
 
     def __init__(
-        self, agent: str, policy: Policy, default_name: Callable[[], str] | None = None
+        self,
+        agent: str,
+        policy: Policy,
+        default_name: Callable[[], str] | None = None,
+        peers: Peers | None = None,
     ) -> None:
-        self._agent, self._default_name = agent, default_name
+        self._agent, self._default_name, self._peers = agent, default_name, peers
+        self._situation: dict[str, float] = {}
         self.default = self._decider(policy)
         self.short = self._decider(registry.make(registry.SHORT))
         self._named = {policy.name: self.default}
 
     def follow(self) -> None:
-        """Decide by the policy of the cluster, which an administrator may have changed."""
+        """Decide by the policy of the cluster, which an administrator may have changed.
+
+        Policies that prefer a share of the servers are made again if the number of agents has
+        changed: rare, and it costs the rankings of the policy.
+        """
+        if self._peers is not None and self._peers.situation() != self._situation:
+            self._situation = dict(self._peers.situation())
+            self._named = {
+                name: by
+                for name, by in self._named.items()
+                if not registry.situation(name, self._situation)
+            }
         if self._default_name is not None:
             self.default = self._of_name(self._default_name())
 
@@ -61,10 +87,12 @@ class Deciders:
 
     def _of_name(self, name: str) -> Decider:
         if name not in self._named:
-            self._named[name] = self._decider(registry.make(name))
+            situation = registry.situation(name, self._situation)
+            self._named[name] = self._decider(registry.make(name, situation), situation)
         return self._named[name]
 
-    def _decider(self, policy: Policy) -> Decider:
+    def _decider(self, policy: Policy, situation: Mapping[str, float] = _ALONE) -> Decider:
         version = settings.BERTH_VERSION
         identity = AgentIdentity(self._agent, policy.name, policy.version, version)
-        return Decider(policy, identity)
+        parameters = {**registry.default_parameters(policy.name), **situation}
+        return Decider(policy, identity, parameters)

@@ -12,7 +12,6 @@ from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.backfill import Binding
 from apps.scheduling.core.batch_inputs import BatchInputs
-from apps.scheduling.core.registry import default_parameters
 from apps.scheduling.services.proposals import SizedJob
 
 _INSERT = """
@@ -42,10 +41,11 @@ def decided_batch(
     snapshot: Snapshot,
     ready: Sequence[SizedJob],
     *,
+    parameters: Mapping[str, float],
     seed: int,
     bindings: Sequence[Binding],
 ) -> DecidedBatch:
-    """Return the batch of jobs that a policy decides on a snapshot."""
+    """Return the batch of jobs that a policy with these parameters decides on a snapshot."""
     return DecidedBatch(
         BatchInputs(
             sequence=snapshot.sequence,
@@ -53,7 +53,7 @@ def decided_batch(
             platforms=len(snapshot.topology.platform_name),
             seed=seed,
             policy=policy,
-            parameters=default_parameters(policy),
+            parameters=parameters,
             requests=[sized_job.request for sized_job in ready],
             profiles=[sized_job.profile_id for sized_job in ready],
             bindings=bindings,

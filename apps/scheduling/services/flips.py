@@ -46,7 +46,7 @@ def flips(decision_id: UUID, server_id: int | None) -> dict[str, Any]:
     if wanted in _chosen(situation, situation.request):
         return {"server": name, "is_chosen": True, "flips": []}
     found = [*_by_exclusion(situation, wanted), *_by_weights(situation, wanted)]
-    found += _by_policy(situation, wanted)
+    found += [*_by_agents(situation, wanted), *_by_policy(situation, wanted)]
     return {"server": name, "is_chosen": False, "flips": [flip._asdict() for flip in found]}
 
 
@@ -95,7 +95,7 @@ def _by_exclusion(situation: Situation, wanted: int) -> Iterator[Flip]:
 def _by_weights(situation: Situation, wanted: int) -> Iterator[Flip]:
     """Change one parameter of the policy as little as possible."""
     entry = registry.POLICIES.get(situation.batch.row.policy)
-    for parameter in entry.parameters if entry else ():
+    for parameter in registry.chosen_parameters(entry.parameters if entry else ()):
         now = situation.batch.parameters.get(parameter.name, parameter.default)
 
         def wins(value: float, name: str = parameter.name) -> bool:
@@ -105,6 +105,15 @@ def _by_weights(situation: Situation, wanted: int) -> Iterator[Flip]:
         if value is not None:
             effect = f"if {parameter.name} were {value:.4g} instead of {now:.4g}"
             yield Flip({"parameters": {parameter.name: value}}, effect)
+
+
+def _by_agents(situation: Situation, wanted: int) -> Iterator[Flip]:
+    """Let the agent decide alone, if it preferred a share of the servers."""
+    stored = registry.situation(situation.batch.row.policy, situation.batch.parameters)
+    agents = stored.get("agents", 1)
+    if agents > 1 and wanted in _chosen(situation, situation.request, parameters={"agents": 1}):
+        effect = f"if one agent had decided alone instead of {agents:.0f} at the same time"
+        yield Flip({"parameters": {"agents": 1}}, effect)
 
 
 def _nearest(parameter: Parameter, now: float, wins: Callable[[float], bool]) -> float | None:

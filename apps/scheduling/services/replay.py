@@ -1,5 +1,6 @@
 """Repeat a decision from what is stored, and compare every field. Writes nothing."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
@@ -83,8 +84,15 @@ def _versions_now(batch: RepeatedBatch) -> dict[str, Any]:
     return {
         "code_version": settings.BERTH_VERSION,
         "policy_version": batch.policy.version,
-        "parameters": registry.default_parameters(batch.row.policy),
+        "parameters": _parameters_now(batch.row.policy, batch.parameters),
     }
+
+
+def _parameters_now(policy: str, stored: Mapping[str, float]) -> dict[str, float]:
+    """Return the parameters of a policy today, in the situation that is stored."""
+    now = registry.default_parameters(policy)
+    chosen = {name: now[name] for name in now.keys() - registry.situation(policy, now).keys()}
+    return {**chosen, **registry.situation(policy, stored)}
 
 
 def _stored_fields(decision: Decision) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from apps.common.infrastructure.database import database_now
 from apps.scheduling.core import registry
 from apps.scheduling.core.redecide import Moment, moment_of
 from apps.scheduling.core.shadow import Choice, Comparison, comparison, is_sampled, kind_of
-from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.models import (
     Allocation,
     Decision,
@@ -84,7 +84,7 @@ class ShadowWorker:
         end_s, decided = self._clock() + budget_s, 0
         repeater = self._repeaters[shadow.pk]
         try:
-            policy = repeater.policy(shadow.policy, shadow.parameters)
+            repeater.policy(shadow.policy, shadow.parameters)
         except (registry.UnknownPolicyError, registry.PolicyParameterError):
             end_shadow(shadow, ShadowEnd.POLICY)
             return 0
@@ -97,7 +97,7 @@ class ShadowWorker:
                     end_shadow(shadow, ShadowEnd.TIME)
                 break
             begun_s = self._clock()
-            found = self._decide(shadow, policy, page, now, end_s)
+            found = self._decide(shadow, page, now, end_s)
             if not _store(shadow, page, found, self._clock() - begun_s):
                 break  # another worker was faster, or it was stopped
             decided += found.decided
@@ -107,12 +107,7 @@ class ShadowWorker:
         return decided
 
     def _decide(
-        self,
-        shadow: Shadow,
-        policy: Policy,
-        page: Sequence[Decision],
-        now: datetime,
-        end_s: float,
+        self, shadow: Shadow, page: Sequence[Decision], now: datetime, end_s: float
     ) -> _Found:
         sampled = [row for row in page if is_sampled(row.pk, shadow.share)]
         by_batch: dict[UUID, list[Decision]] = defaultdict(list)
@@ -127,22 +122,25 @@ class ShadowWorker:
             if self._clock() >= end_s:
                 found.dropped += len(by_batch[batch.pk])
                 continue
-            self._decide_batch(shadow, policy, batch, by_batch[batch.pk], found)
+            self._decide_batch(shadow, batch, by_batch[batch.pk], found)
         return found
 
     def _decide_batch(
         self,
         shadow: Shadow,
-        policy: Policy,
         row: DecisionBatch,
         decisions: Sequence[Decision],
         found: _Found,
     ) -> None:
+        repeater = self._repeaters[shadow.pk]
         try:
-            batch = self._repeaters[shadow.pk].repeat(row)
+            batch = repeater.repeat(row)
         except NotRepeatableError:
             found.unavailable += len(decisions)
             return
+        # with the number of agents of the live decision: the shadow decides in its place
+        situation = registry.situation(shadow.policy, batch.parameters)
+        policy = repeater.policy(shadow.policy, {**shadow.parameters, **situation})
         allocated = _allocated(decisions)
         for decision in decisions:
             position = decision.position or 0
