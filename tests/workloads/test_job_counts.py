@@ -54,6 +54,17 @@ def test_a_change_of_other_columns_records_nothing() -> None:
     assert not JobCountChange.objects.exists()
 
 
+def test_jobs_that_change_together_are_counted_together() -> None:
+    about, owner = factories.application(), factories.user()
+    for _ in range(3):
+        factories.job(state="queued", application=about, created_by=owner)
+    fold_job_counts()
+    Job.objects.update(state="starting")
+    changes = JobCountChange.objects.values_list("state", "change")
+    assert set(changes) == {("queued", -3), ("starting", 3)}
+    assert len(changes) == 2
+
+
 def test_folding_does_not_change_the_counts() -> None:
     for state in ("queued", "queued", "running"):
         factories.job(state=state)
