@@ -1,6 +1,7 @@
 """Applications, batches and jobs."""
 
 from typing import Final
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex, HashIndex
@@ -11,7 +12,7 @@ from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import DatabaseClock
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, Suspension
-from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S, WaitsFor
+from apps.workloads.core.shapes import WaitsFor
 from apps.workloads.infrastructure.name_search import Words
 
 
@@ -114,36 +115,6 @@ class WaitingShape(models.Model):
 
     def __str__(self) -> str:
         return str(self.key)
-
-
-# Everything that a decision on a waiting job depends on, except its age and the cluster.
-_SHAPE_KEY = """md5(
-    project_id::text || ' ' || application_id::text || ' ' || priority::text || ' ' || gang::text
-    || ' ' || target::text || ' ' || constraints::text || ' ' || input_bytes::text
-    || ' ' || tasks_total::text || ' ' || coalesce(units_requested::text, '-')
-    || ' ' || coalesce(duration_s::text, '-') || ' ' || unit_memory_bytes::text
-    || ' ' || unit_network_bps::text || ' ' || unit_storage_bytes::text
-    || ' ' || policy || ' ' || coalesce(sample_size::text, '-')
-    || ' ' || coalesce(guarantee::text, '-')
-    || ' ' || CASE WHEN target_kind = 'completion_time' AND units_requested IS NULL
-                   THEN floor(submitted_s / greatest(
-                        AGE_SHARE * (target->>'seconds')::float8, MIN_AGE_S))::text
-                   ELSE '-' END
-)::uuid"""
-
-
-def _key(sql: str) -> Func:
-    sql = sql.replace("AGE_SHARE", str(AGE_SHARE)).replace("MIN_AGE_S", str(MIN_AGE_S))
-    return Func(template=" ".join(sql.split()), output_field=models.UUIDField())
-
-
-# The request apart from its size, priority and target: jobs of one user with the same key mostly
-# wait for the same servers.
-_FLOW_KEY = """md5(
-    application_id::text || ' ' || gang::text || ' ' || constraints::text
-    || ' ' || coalesce(units_requested::text, '-') || ' ' || unit_memory_bytes::text
-    || ' ' || unit_network_bps::text || ' ' || unit_storage_bytes::text
-)::uuid"""
 
 
 # The jobs that no agent has refused yet. CASE hides the condition from the planner's statistics,
@@ -315,14 +286,14 @@ class Job(models.Model):
     claimed_by = models.CharField(max_length=63, blank=True)
     claimed_until = models.DateTimeField(null=True)
 
+    # Keys of the request, which a trigger sets (migration 0021): PostgreSQL 18 reads the text of
+    # a generated column's expression again for each row of an UPDATE, whatever it changes.
+    # The jobs of one shape share all that a decision depends on, except age and the cluster.
+    shape_key = models.UUIDField(editable=False, db_default=UUID(int=0))
+    # The jobs of one flow share the request apart from its size, priority and target, and mostly
+    # wait for the same servers; agents take turns over it and its user.
+    flow_key = models.UUIDField(editable=False, db_default=UUID(int=0))
     # while agents evaluate it through its shape
-    shape_key = models.GeneratedField(
-        expression=_key(_SHAPE_KEY), output_field=models.UUIDField(), db_persist=True
-    )
-    # agents take turns over it and its user
-    flow_key = models.GeneratedField(
-        expression=_key(_FLOW_KEY), output_field=models.UUIDField(), db_persist=True
-    )
     shape = models.ForeignKey(
         WaitingShape, on_delete=models.PROTECT, null=True, related_name="jobs", db_index=False
     )

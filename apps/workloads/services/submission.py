@@ -62,7 +62,8 @@ def submit_jobs(
 
 def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
     """Insert jobs with COPY, which takes a third of the time of a bulk insert."""
-    fields = [field for field in Job._meta.concrete_fields if not field.generated]
+    keys = {"shape_key", "flow_key"}  # set by a trigger
+    fields = [field for field in Job._meta.concrete_fields if field.attname not in keys]
     are_json = [isinstance(field, JSONField) for field in fields]
     names = [str(field.attname) for field in fields]
     for job in jobs:
