@@ -258,6 +258,7 @@ def _shared_objects(
         created_by=operator,
     )  # fmt: skip
     comparison = lab_world.comparison(by=operator, name=f"{MARKER}-comparison")
+    pair = factories.measured_pair()
     shadow = factories.shadow()
     factories.shadow_decision(shadow, Decision.objects.filter(job=job).latest("at"))
     return {
@@ -265,7 +266,8 @@ def _shared_objects(
         "scenarios": str(comparison.scenario_id),
         "comparisons": str(comparison.pk),
         "lab": str(comparison.pk),
-        "measured-pairs": str(factories.measured_pair().pk),
+        "measured-pairs": str(pair.pk),
+        "pairs": str(pair.pk),
         "platforms": servers[0].platform_id,
         "profiling-runs": str(run.pk),
         "overrides": str(override.pk),

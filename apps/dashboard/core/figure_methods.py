@@ -39,6 +39,16 @@ METHODS: Final = {
         "decisions between two samples."
     ),
     "system-streams": "Open event streams at each sample, over all stream processes.",
+    "pair": (
+        "Slowdown: time per run next to the other application, over the time alone in the same "
+        "round; mean of the logarithms with the 90 % interval of Student's t. The prediction was "
+        "stored before the measurement; its interval has the errors of all scores, not that of "
+        "the model's form."
+    ),
+    "pair-deviation": (
+        "The last 500 measured pairs. A point is one application: filled if the predicted "
+        "interval contains the measured value. On the dotted line both are equal."
+    ),
     "jobs-by-project": "Running and waiting jobs in the projects that you may see.",
     "power": (
         "Sum of the power last reported for each server. The dotted lines are the idle and the "

@@ -108,6 +108,7 @@ RAIL = (
         ),
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("lab", "Lab", "lab", pages=("comparison",), role=Role.OPERATOR),
+        RailItem("pairs", "Measured pairs", "link", pages=("pair",), role=Role.OPERATOR),
         RailItem("classification", "Classification", "matrix"),
     ),
     (

@@ -51,7 +51,7 @@ def submit(request: HttpRequest) -> HttpResponse:
             "default_policy": policy_in_use(),
             "sampling_policy": sampling_policy(policy_in_use()),
             "max_sample": settings.MAX_SAMPLE,
-            "projects": _projects(request),
+            "projects": projects_to_submit_to(request),
             "key": uuid7(),
             "host": request.build_absolute_uri("/").rstrip("/"),
             "may_submit": has_role(request, Role.SUBMITTER),
@@ -111,7 +111,7 @@ def _spec(application: Application, filled: UsualJob) -> JobSpec:
     )
 
 
-def _projects(request: HttpRequest) -> list[str]:
+def projects_to_submit_to(request: HttpRequest) -> list[str]:
     """Return the projects the user may submit to, oldest first."""
     principal = caller(request)
     archived = archived_projects(principal.projects)

@@ -130,7 +130,7 @@ document.addEventListener("keydown", (event) => {
 
 for (const item of document.querySelectorAll("#keys [data-for]")) item.hidden = item.dataset.for !== page;
 
-/* Scroll the current tab to the middle if the tabs do not fit. */
+/* Centre the current tab if the tabs do not fit. */
 for (const current of document.querySelectorAll(".tabs [aria-current=page]")) {
   const tabs = current.parentNode;
   const [tab, all] = [current.getBoundingClientRect(), tabs.getBoundingClientRect()];
@@ -161,6 +161,7 @@ const PAGES = {
   map: "./pages/map.js",
   comparison: "./pages/comparison.js",
   lab: "./pages/lab.js",
+  pairs: "./pages/pairs.js",
   plan: "./pages/plan.js",
   plans: "./pages/plans.js",
   queues: "./pages/queues.js",
