@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NOWHERE = as_readonly(np.empty(0, dtype=np.int64), np.int64)
 
 
-class _Compiled(policies.AssembledPolicy):
+class CompiledPolicy(policies.AssembledPolicy):
     """An assembled policy with a compiled filter.
 
     Jobs in one rack use the assembled form.
@@ -39,6 +39,7 @@ class _Compiled(policies.AssembledPolicy):
             score=assembled.score,
             is_full=is_full,
         )
+        self.size = assembled.size
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
         return BatchState.of(
@@ -88,7 +89,7 @@ class _Compiled(policies.AssembledPolicy):
         )
 
 
-class FusedTarcil(_Compiled):
+class FusedTarcil(CompiledPolicy):
     """Same decisions as ``policies.tarcil``, fifteen times faster.
 
     Jobs with a locality constraint use the assembled form.
@@ -152,7 +153,7 @@ class FusedTarcil(_Compiled):
         return below / (scored.eligibility.units - 1)
 
 
-class FusedExpected(_Compiled):
+class FusedExpected(CompiledPolicy):
     """Same decisions as ``policies.expected``, from rankings that are kept between decisions.
 
     Jobs with a locality or spread constraint use the assembled form.

@@ -79,13 +79,13 @@ class AssembledPolicy:
         self._name, self._version = name, version
         self.sample, self.near, self.score = sample, near, score
         self._is_full = is_full
-        self._size: Callable[[Request], int] | None = None
+        self.size: Callable[[Request], int] | None = None
         self._candidates = DEFAULT_SAMPLE
         self._facts_cache: TopologyFacts | None = None
 
     def sized_by(self, size: Callable[[Request], int]) -> Self:
         """Let the policy choose the number of units of a job."""
-        self._size = size
+        self.size = size
         return self
 
     def drawing(self, candidates: int) -> Self:
@@ -144,7 +144,7 @@ class AssembledPolicy:
         return self._decide_sized(state, request, seed)
 
     def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
-        units = request.units if self._size is None else self._size(request)
+        units = request.units if self.size is None else self.size(request)
         if units == request.units:
             return self._decide(state, _unconstrained(request), seed)
         outcome = self._decide(state, _unconstrained(replace(request, units=units)), seed)

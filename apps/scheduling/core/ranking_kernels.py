@@ -175,25 +175,31 @@ def rank_changed(
 
 @jit(makes_arrays=False)
 def _rank(cluster: Cluster, ranking: Ranking, demand: Demand, weights: Weights, s: int) -> None:
-    """Filter and score one server. The order of the tests is that of ``filter_servers``."""
+    """Filter and score one server."""
     was = int(ranking.base[s, 1])
     ranking.counts[was % 8] -= was // 8 % _UNITS
     free = cluster.free_count[s]
-    room = min(free, _fitting(cluster, demand, s)) if free else 0
-    if not cluster.server_open[s]:
-        test = 1
-    elif not demand.allowed[cluster.platform[s]]:
-        test = 2
-    elif not demand.labelled[s]:
-        test = 3
-    elif demand.excluded[s]:
-        test = 4
-    else:
-        test = 5 if room == 0 else ELIGIBLE
+    test, room = filtered(cluster, demand, s)
     ranking.base[s, 1] = test + 8 * (free + _UNITS * room)
     ranking.counts[test] += free
     is_eligible = test == ELIGIBLE and free > 0
     ranking.base[s, 0] = _score(cluster, s, demand, weights) if is_eligible else -np.inf
+
+
+@jit(makes_arrays=False, forceinline=True)
+def filtered(cluster: Cluster, demand: Demand, s: int) -> tuple[int, int]:
+    """Return the filter that rejects a server, and its room; the tests of ``filter_servers``."""
+    free = cluster.free_count[s]
+    room = min(free, _fitting(cluster, demand, s)) if free else 0
+    if not cluster.server_open[s]:
+        return 1, room
+    if not demand.allowed[cluster.platform[s]]:
+        return 2, room
+    if not demand.labelled[s]:
+        return 3, room
+    if demand.excluded[s]:
+        return 4, room
+    return (5 if room == 0 else ELIGIBLE), room
 
 
 @jit()

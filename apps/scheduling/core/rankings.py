@@ -17,19 +17,23 @@ from apps.scheduling.core import ranking_kernels as kernels
 from apps.scheduling.core import ranking_search
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
-from apps.scheduling.core.expected import ALONE, BLOCK, Share, Weights
+from apps.scheduling.core.expected import ALONE, BLOCK, DEFAULT, Share, Weights
 from apps.scheduling.core.types import Request
 
 MAX_SIGNATURES: Final = 256  # 16 bytes of each server for each; the oldest is dropped
 _NEVER: Final = -1
+_FEW: Final = 256  # servers
 
 
 @dataclass(slots=True)
 class _Signature:
-    """One signature: what it requests, its ranking, and the changes that the ranking includes."""
+    """One signature: what it requests, its ranking, and the changes that the ranking includes.
+
+    The ranking is of the kind of its `Rankings`.
+    """
 
     demand: kernels.Demand
-    ranking: kernels.Ranking
+    ranking: Any
     seen: int = _NEVER
 
 
@@ -53,11 +57,14 @@ class _ChangedServers:
         return self.first + self.count
 
     def since(self, seen: int) -> Shorts | None:
-        """Return the distinct servers changed since; None if they are not known any more."""
+        """Return the servers changed since; None if they are not known any more.
+
+        Few may be named twice, as it takes longer to find that than to rank a server again.
+        """
         if seen < self.first:
             return None
         changed = self.servers[seen - self.first : self.count]
-        return changed if changed.size < 2 else np.unique(changed)
+        return changed if changed.size < _FEW else np.unique(changed)
 
 
 @dataclass(slots=True)
@@ -156,7 +163,7 @@ _NOTHING: Final = (_NO_NUMBERS, _NO_BOOLS, _NO_BOOLS, _NO_BOOLS)
 class Rankings:
     """The rankings of one policy, for the state that it follows."""
 
-    def __init__(self, weights: Weights, share: Share = ALONE) -> None:
+    def __init__(self, weights: Weights = DEFAULT, share: Share = ALONE) -> None:
         self._weights, self._share = weights, share
         self._state: RankedState | None = None
         self._origin: tuple[Any, ...] | None = None
@@ -183,14 +190,10 @@ class Rankings:
         self, request: Request, count: int, seed: int
     ) -> tuple[ranking_search.Best, kernels.Ranking]:
         """Return the best units in the state for a request, and the ranking of its signature."""
-        state = self._state
-        assert state is not None  # noqa: S101 - `state` was called before
-        signature = self._signature(state, request)
-        changed = state.changed.since(signature.seen)
+        state, signature, changed = self._read(request)
         if changed is None:
             kernels.rank_all(state.cluster, signature.ranking, signature.demand, self._weights)
             changed = state.changed.servers[:0]
-        signature.seen = state.changed.end
         best = ranking_search.best_units(
             state.cluster,
             signature.ranking,
@@ -201,13 +204,36 @@ class Rankings:
         )
         return best, signature.ranking
 
+    def _read(self, request: Request) -> tuple[RankedState, _Signature, Shorts | None]:
+        """Return the signature of a request, and the servers to rank again; None = all."""
+        state = self._state
+        assert state is not None  # noqa: S101 - `state` was called before
+        signature = self._signature(state, request)
+        changed = state.changed.since(signature.seen)
+        signature.seen = state.changed.end
+        return state, signature, changed
+
+    def _new_ranking(self, facts: TopologyFacts, request: Request) -> Any:
+        """Return an empty ranking."""
+        servers = facts.server_units.size
+        blocks = -(-servers // BLOCK)
+        return kernels.Ranking(
+            np.zeros((servers, 2)),
+            np.zeros(8, dtype=np.int64),
+            np.zeros(blocks),
+            np.zeros(blocks),
+            np.zeros(1),
+        )
+
     def _signature(self, state: RankedState, request: Request) -> _Signature:
         key = _key(request)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MAX_SIGNATURES:
                 self._known.popitem(last=False)
-            known = self._known[key] = _new_signature(state.facts, request)
+            known = self._known[key] = _Signature(
+                _demand(state.facts, request), self._new_ranking(state.facts, request)
+            )
         else:
             self._known.move_to_end(key)
         return known
@@ -245,10 +271,10 @@ def _key(request: Request) -> tuple[Any, ...]:
     )
 
 
-def _new_signature(facts: TopologyFacts, request: Request) -> _Signature:
-    servers, platforms = facts.server_units.size, len(facts.topology.platform_name)
+def _demand(facts: TopologyFacts, request: Request) -> kernels.Demand:
+    platforms = len(facts.topology.platform_name)
     speed = np.ones(platforms) if request.platform_speed is None else request.platform_speed
-    demand = kernels.Demand(
+    return kernels.Demand(
         as_readonly(request.caused, np.float64),
         as_readonly(request.tolerated, np.float64),
         as_readonly(np.log(speed), np.float64),
@@ -259,15 +285,6 @@ def _new_signature(facts: TopologyFacts, request: Request) -> _Signature:
         as_readonly(1.0 / np.maximum(request.tolerated, 1e-9), np.float64),
         request.units,
     )
-    blocks = -(-servers // BLOCK)
-    ranking = kernels.Ranking(
-        np.zeros((servers, 2)),
-        np.zeros(8, dtype=np.int64),
-        np.zeros(blocks),
-        np.zeros(blocks),
-        np.zeros(1),
-    )
-    return _Signature(demand, ranking)
 
 
 def _excluded(facts: TopologyFacts, servers: frozenset[int]) -> Bools:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
-from apps.scheduling.core import baselines, paragon, policies
+from apps.scheduling.core import baselines, fused_paragon, paragon, policies
 from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.expected import ALONE, Share, Weights
 from apps.scheduling.core.expected import DEFAULT as OWN
@@ -159,19 +159,21 @@ POLICIES: Final[dict[str, Entry]] = {
         policies.roomiest, "Paragon §3.5 (P9)", "a coin among the quietest and roomiest fifth"
     ),
     "heterogeneity_oblivious": Entry(
-        baselines.heterogeneity_oblivious,
+        fused_paragon.heterogeneity_oblivious,
         "Paragon §5 (P13)",
         "D1 >= 0 and D2 >= 0 source by source, then min ||D1 + D2||",
         (_LIMIT,),
+        plain=baselines.heterogeneity_oblivious,
     ),
     "interference_oblivious": Entry(
         baselines.interference_oblivious, "Paragon §5 (P13)", "speed of the platform"
     ),
     "paragon_greedy": Entry(
-        baselines.paragon_greedy,
+        fused_paragon.paragon_greedy,
         "Paragon §3.2 (P5)",
         "D1 >= 0 and D2 >= 0 source by source, then the fastest platform, then min ||D1 + D2||",
         (_LIMIT,),
+        plain=baselines.paragon_greedy,
     ),
     "paragon_sampling": Entry(
         baselines.paragon_sampling,
@@ -194,10 +196,11 @@ POLICIES: Final[dict[str, Entry]] = {
         baselines.reservation_least_loaded, "Quasar §5 (Q13)", "reserved units, free cores"
     ),
     "reservation_paragon": Entry(
-        baselines.reservation_paragon,
+        fused_paragon.reservation_paragon,
         "Quasar §5 (Q13)",
         "reserved units, as paragon_greedy",
         (_LIMIT,),
+        plain=baselines.reservation_paragon,
     ),
     "autoscale": Entry(
         baselines.autoscale,
