@@ -255,8 +255,8 @@ def test_a_proposal_stays_while_its_victims_are_right_and_others_lose_little_les
 @pytest.mark.usefixtures("previewed")
 def test_a_proposal_is_replaced_if_others_lose_much_less() -> None:
     first, other = low([0, 1, 2, 3]), low([4, 5, 6, 7])
-    Job.objects.filter(id=first.id).update(started_s=NOW_S - 600.0)
-    Job.objects.filter(id=other.id).update(started_s=NOW_S - 900.0)
+    Job.objects.filter(id=first.id).update(started_s=NOW_S - 1200.0)
+    Job.objects.filter(id=other.id).update(started_s=NOW_S - 1500.0)
     urgent(4)
     turn()
     assert [each["name"] for each in PreemptionProposal.objects.get().preview] == ["low-0"]

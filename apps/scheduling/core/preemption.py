@@ -40,7 +40,7 @@ class Vector(NamedTuple):
 
 
 NOTHING: Final = Vector()
-MARGIN_S: Final = 60  # cluster seconds
+MARGIN_S: Final = 600  # cluster seconds; running jobs report their work more often
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,8 @@ def plus(cost: Cost, more: Cost) -> Cost:
 def is_clearly_less(cost: Cost, than: Cost, units: int) -> bool:
     """Return whether a choice of victims is so much better that it replaces a proposed one.
 
-    It breaks fewer promises; or as many, and loses at most half of the work, and a minute less of
-    each unit. Without this margin, proposals would change with each report of a running job.
+    It breaks fewer promises; or as many, and loses at most half of the work, and ten minutes less
+    of each unit. Without this margin, proposals would change with each report of a running job.
 
     Parameters
     ----------

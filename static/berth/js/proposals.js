@@ -43,9 +43,11 @@ function show(found) {
   shown = found;
   const missed = found.broken_promises ? counted(found.broken_promises, "target") : "no target";
   byId("rp-title").textContent = `Preempt running jobs for ${found.job_name}?`;
+  const lost = counted(found.lost_unit_seconds, "unit-second");
+  const now = found.check?.can_apply ? `, ${grouped(found.check.lost_unit_seconds)} by now` : "";
   byId("rp-summary").textContent =
     `${counted(found.victims, "running job")} would be stopped and queued again: ${missed} missed, ` +
-    `${counted(found.check?.lost_unit_seconds ?? found.lost_unit_seconds, "unit-second")} of work lost.`;
+    `${lost} of work lost${now}.`;
   const table = dataTable(COLUMNS, found.named.map(row), { cls: "table tight flush", caption: "Victims" });
   byId("rp-victims").replaceChildren(scrollRegion("Victims", table));
   byId("rp-go").textContent = `Stop ${counted(found.victims, "job")}`;

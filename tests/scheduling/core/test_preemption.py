@@ -339,13 +339,13 @@ def test_groups_that_cannot_be_cheaper_are_not_searched(monkeypatch: pytest.Monk
     [
         (Cost(0, 9_000, 1), Cost(1, 10, 1), True),
         (Cost(1, 10, 1), Cost(0, 9_000, 1), False),
-        (Cost(0, 100, 1), Cost(0, 340, 1), True),
-        (Cost(0, 101, 1), Cost(0, 340, 1), False),
-        (Cost(0, 240, 1), Cost(0, 479, 1), False),
-        (Cost(0, 240, 1), Cost(0, 480, 1), True),
+        (Cost(0, 100, 1), Cost(0, 2_500, 1), True),
+        (Cost(0, 101, 1), Cost(0, 2_500, 1), False),
+        (Cost(0, 2_500, 1), Cost(0, 4_999, 1), False),
+        (Cost(0, 2_500, 1), Cost(0, 5_000, 1), True),
         (Cost(0, 100, 1), Cost(0, 100, 9), False),
     ],
-    ids=["promise", "no promise", "a minute", "less than a minute", "less than half", "half",
+    ids=["promise", "no promise", "ten minutes", "less than ten minutes", "less than half", "half",
          "fewer jobs"],
 )  # fmt: skip
 def test_a_proposal_is_replaced_only_by_a_clearly_better_one(
