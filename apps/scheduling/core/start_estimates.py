@@ -20,37 +20,18 @@ from apps.common.core.event_heap import empty_heap
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.reservations import MARGIN
 from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.run_time_fit import ENOUGH, MIDDLES, NORMAL, QUANTILES, RunTimeFit
 from apps.scheduling.core.start_calibration import LEVELS
 from apps.scheduling.core.start_kernel import Arrivals, Groups, Pools, Reserving, Run, simulate
 
-QUANTILES: Final = 64  # of a distribution of run times
-ENOUGH: Final = 30  # ended jobs of a class whose history replaces predicted intervals
 BUDGET: Final = 1_000_000  # events of all simulations together, with few groups
 SCANNED: Final = 50  # groups that are tried in the time of the rest of an event
 MIN_DRAWS, MAX_DRAWS = 24, 200
 KNOWN_PROGRESS: Final = 0.05  # from this share of the work on, progress tells the rest
-MIN_SPREAD: Final = 0.01  # variance of the log of predictions below which the slope is 1
 PROGRESS_SPREAD: Final = 0.1  # standard deviation of the log of the rest that progress tells
 SPARE: Final = 4096  # uniform numbers of a simulation beyond eight for each event
 LATE: Final = 0.25  # of the elapsed time: the longest rest of a job that is later than predicted
 _HIGH_Z: Final = NormalDist().inv_cdf(0.95)  # predicted intervals hold 90 %
-_MIDDLES: Final = [(i + 0.5) / QUANTILES for i in range(QUANTILES)]
-_NORMAL: Final = np.array([NormalDist().inv_cdf(q) for q in _MIDDLES])
-
-
-class RunTimeFit(NamedTuple):
-    """Run times given their predictions: log run time = offset + slope x log prediction + error.
-
-    The slope is below 1 if large predictions are more often too large than small ones.
-
-    Attributes
-    ----------
-    errors : (Q,) quantiles of the error, ascending
-    """
-
-    offset: float
-    slope: float
-    errors: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +46,6 @@ class History:
 
     fits: Mapping[str, RunTimeFit] = field(default_factory=dict)
     seconds: Mapping[str, Floats] = field(default_factory=dict)
-
-
-def fit_run_times(predicted: Floats, seconds: Floats) -> RunTimeFit | None:
-    """Fit run times to their predictions by least squares; None if there are too few.
-
-    Parameters
-    ----------
-    predicted, seconds : (n,) > 0
-    """
-    if predicted.size < ENOUGH:
-        return None
-    x, y = np.log(predicted), np.log(seconds)
-    spread = float(x.var())
-    slope = 1.0
-    if spread > MIN_SPREAD:
-        slope = float(np.clip(((x - x.mean()) * y).mean() / spread, 0.0, 1.0))
-    offset = float(y.mean() - slope * x.mean())
-    return RunTimeFit(offset, slope, np.quantile(y - offset - slope * x, _MIDDLES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,12 +210,12 @@ def _distribution(kind: str, run: RunTime | None, history: History) -> Floats | 
         return fitted
     if run is not None:
         spread = math.log(run.high / run.value) / _HIGH_Z
-        predicted: Floats = run.value * np.exp(spread * _NORMAL)
+        predicted: Floats = run.value * np.exp(spread * NORMAL)
         return predicted
     known = history.seconds.get(kind)
     if known is None or known.size < ENOUGH:
         return None
-    quantiles: Floats = np.quantile(known, _MIDDLES)
+    quantiles: Floats = np.quantile(known, MIDDLES)
     return quantiles
 
 

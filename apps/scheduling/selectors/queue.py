@@ -12,8 +12,9 @@ from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.run_time_fit import fit_recent
 from apps.scheduling.core.start_calibration import LEVELS, Scored
-from apps.scheduling.core.start_estimates import History, fit_run_times
+from apps.scheduling.core.start_estimates import KNOWN_PROGRESS, History
 from apps.scheduling.core.start_queue import Holding, ShapeFacts
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.shapes import WaitsFor
@@ -51,10 +52,18 @@ SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.
 FROM workloads_job j ORDER BY j.created_at DESC, j.id DESC LIMIT %s
 """
 _ENDED: Final = """
-SELECT target_kind, finished_s - started_s, run_s FROM workloads_job
+SELECT target_kind, finished_s - started_s, run_s, started_s FROM workloads_job
 WHERE finished_at IS NOT NULL AND state = 'succeeded' AND finished_s > %s
   AND started_s < finished_s
 ORDER BY finished_at DESC LIMIT %s
+"""
+# A job whose progress is known tells its run time before it ends.
+_RUNNING: Final = """
+SELECT target_kind, %(now)s - started_s - suspended_for_s, run_s, progress, started_s
+FROM workloads_job
+WHERE state = 'running' AND suspended_s IS NULL AND run_s > 0 AND started_s > %(since)s
+  AND started_s + suspended_for_s < %(now)s
+ORDER BY id LIMIT %(limit)s
 """
 _SCORED: Final = """
 SELECT simulated_s, placed_s - made_s FROM scheduling_startestimate
@@ -159,17 +168,32 @@ def recent_submissions(known: Mapping[UUID, ShapeFacts], now_s: float) -> Submis
 
 
 def run_time_history(now_s: float) -> History:
-    """Return the run times of the jobs that ended in the last two hours, by target kind."""
+    """Return the run times of the jobs that ended in the last two hours, by target kind.
+
+    They are fitted to predictions together with the jobs that still run.
+    """
     seconds: dict[str, list[float]] = {}
-    pairs: dict[str, list[tuple[float, float]]] = {}
-    for kind, took_s, run_s in fetch_rows(_ENDED, [now_s - WINDOW_S, ENDED]):
+    ended: dict[str, list[tuple[float, float, float]]] = {}
+    running: dict[str, list[tuple[float, float]]] = {}
+    rows = fetch_rows(_ENDED, [now_s - WINDOW_S, ENDED])
+    span_s = WINDOW_S
+    if len(rows) == ENDED:  # of a part of the window
+        span_s = now_s - min(started_s + took_s for _, took_s, _, started_s in rows)
+    for kind, took_s, run_s, started_s in rows:
         seconds.setdefault(kind, []).append(took_s)
         if run_s:
-            pairs.setdefault(kind, []).append((run_s, took_s))
-    fits = {kind: fit_run_times(*np.array(values).T) for kind, values in pairs.items()}
+            ended.setdefault(kind, []).append((run_s, took_s, now_s - started_s))
+    values = {"now": now_s, "since": now_s - span_s, "limit": ENDED}
+    for kind, elapsed_s, run_s, progress, started_s in fetch_rows(_RUNNING, values):
+        if progress >= KNOWN_PROGRESS:
+            known = (run_s, elapsed_s / progress, now_s - started_s)
+            ended.setdefault(kind, []).append(known)
+        else:
+            running.setdefault(kind, []).append((run_s, elapsed_s))
+    fits = {kind: fit_recent(each, running.get(kind, ()), span_s) for kind, each in ended.items()}
     return History(
         fits={kind: fit for kind, fit in fits.items() if fit is not None},
-        seconds={kind: np.array(values) for kind, values in seconds.items()},
+        seconds={kind: np.array(each) for kind, each in seconds.items()},
     )
 
 

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.run_time_fit import RunTimeFit, fit_run_times
 from apps.scheduling.core.start_estimates import (
     FreeUnits,
     History,
     Queue,
     RunningJob,
-    RunTimeFit,
     WaitingGroup,
     estimate_starts,
-    fit_run_times,
     remaining,
 )
 from apps.scheduling.core.start_kernel import NOBODY
