@@ -1,15 +1,16 @@
-"""A preemption from the page of a waiting job: preview, then the stop of the victims."""
+"""Preemptions from the page of a waiting job, and proposed ones from the Queues page."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from django.conf import LazySettings
 from django.core.cache import cache
 from django.db import connection
 from playwright.sync_api import expect
 
 from apps.accounts.models import AuditEntry, Project
-from apps.execution.models import Launch
+from apps.execution.models import Launch, PreemptionProposal
 from apps.inventory.models import Platform, Server
 from apps.scheduling.models import Reservation
 from apps.scheduling.selectors import ClusterFollower
@@ -83,4 +84,61 @@ def test_an_operator_sees_the_victims_and_stops_them(visitor: Visitor, case: Cas
     page.get_by_role("button", name="Preempt…").click()
     expect(dialog).to_contain_text("Running jobs are being stopped for this job already.")
     expect(dialog.locator("#pj-go")).to_be_disabled()
+    assert not visitor.errors
+
+
+@pytest.fixture
+def proposed(case: Case) -> Iterator[PreemptionProposal]:
+    """A proposal to stop the cheap job."""
+    proposal = factories.preemption_proposal(case.waiting, case.cheap)
+    yield proposal
+    PreemptionProposal.objects.filter(job_id=case.waiting.pk).delete()
+
+
+def test_an_operator_applies_a_proposal_on_the_queues_page(
+    visitor: Visitor, proposed: PreemptionProposal
+) -> None:
+    page = visitor.visit("/queues/")
+    page.get_by_role("button", name="Review the preemption for urgent-1").click()
+    dialog = page.locator("#review-proposal")
+    expect(dialog).to_contain_text("Preempt running jobs for urgent-1?")
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+    expect(dialog).to_contain_text("cheap-1")
+    dialog.get_by_role("button", name="Stop 1 job").click()
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#toasts")).to_contain_text("The jobs are being stopped")
+    expect(page.locator("#queue-decided")).to_contain_text("applied")
+    stopped = Launch.objects.filter(cancel_requested=True).values_list("job__name", flat=True)
+    assert list(stopped) == ["cheap-1"]
+    assert not visitor.errors
+
+
+def test_a_changed_proposal_is_refused_and_the_new_one_is_shown(
+    visitor: Visitor, case: Case, proposed: PreemptionProposal
+) -> None:
+    page = visitor.visit("/queues/")
+    page.get_by_role("button", name="Review the preemption for urgent-1").click()
+    dialog = page.locator("#review-proposal")
+    expect(dialog.locator("#rp-go")).to_be_enabled()
+    Job.objects.filter(pk=case.cheap.pk).update(cancel_requested=True)
+    dialog.get_by_role("button", name="Stop 1 job").click()
+    expect(dialog.locator("#rp-error")).to_contain_text("cheap-1 no longer runs.")
+    expect(dialog.locator("tbody")).to_contain_text("dear-1")
+    assert not Launch.objects.filter(cancel_requested=True).exists()
+
+
+def test_limits_are_overridden_only_by_a_choice(
+    visitor: Visitor, proposed: PreemptionProposal, settings: LazySettings
+) -> None:
+    settings.PREEMPTIONS_PER_HOUR = 0
+    page = visitor.visit("/queues/")
+    page.get_by_role("button", name="Review the preemption for urgent-1").click()
+    dialog = page.locator("#review-proposal")
+    expect(dialog).to_contain_text("Only 0 more jobs may be preempted within this hour.")
+    expect(dialog.locator("#rp-go")).to_be_disabled()
+    dialog.get_by_label("Override these limits").check()
+    expect(dialog.locator("#rp-go")).to_be_enabled()
+    dialog.get_by_role("button", name="Dismiss").click()
+    expect(page.locator("#queue-decided")).to_contain_text("dismissed")
+    assert not Launch.objects.filter(cancel_requested=True).exists()
     assert not visitor.errors
