@@ -1,11 +1,24 @@
 """The Celery application; it imports the `tasks` module of every app."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.signals import task_prerun
+from django.db import close_old_connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
 app = Celery("berth", task_cls="apps.common.infrastructure.retried_task:RetriedTask")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+# Celery would close the connection after each task, and each of some ten tasks a second would open
+# another: 10 ms of two processes. They are kept as between requests (`CONN_MAX_AGE`).
+app.conf["CELERY_DB_REUSE_MAX"] = 1_000_000  # tasks
 app.autodiscover_tasks()
+
+
+@task_prerun.connect
+def close_unusable_connections(sender: Any, **_: Any) -> None:
+    """Close connections that are old, and let the next statement check the others."""
+    if not sender.request.is_eager:
+        close_old_connections()
