@@ -212,7 +212,8 @@ class RunningInstance:
             command = _command(pid)
             part = next((name for text, name in PARTS.items() if text in command), None)
             if part:
-                used[part] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                # with those of ended children: PostgreSQL forks a process for each connection
+                used[part] += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         return used
 
     def _spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
