@@ -109,8 +109,11 @@ def _policy(situation: Situation, changes: Changes) -> tuple[str, Policy]:
     name = changes.policy or situation.batch.row.policy
     if changes.sample_size is not None and changes.policy is None:
         name = registry.sampling_policy(name)
-    kept = situation.batch.parameters if name == situation.batch.row.policy else {}
-    return name, registry.make(name, {**kept, **changes.parameters})
+    if name == situation.batch.row.policy:
+        return name, registry.make(name, {**situation.batch.parameters, **changes.parameters})
+    if changes.parameters:
+        return name, registry.make(name, changes.parameters)
+    return name, registry.make_plain(name)  # for one decision, kernels need not be compiled
 
 
 def _changed_request(

@@ -66,9 +66,10 @@ def _chosen(
     """Return the servers that a policy would choose."""
     batch = situation.batch
     made = batch.policy
-    if policy is not None or parameters is not None:
-        kept = batch.parameters if policy is None else {}
-        made = registry.make(policy or batch.row.policy, {**kept, **(parameters or {})})
+    if policy is not None:
+        made = registry.make_plain(policy)  # for one decision, kernels need not be compiled
+    elif parameters is not None:
+        made = registry.make(batch.row.policy, {**batch.parameters, **parameters})
     outcome = situation.moment.decide(made, request, seed=situation.decision.seed)
     if not isinstance(outcome, Placed):
         return frozenset()
