@@ -11,6 +11,7 @@ import numpy as np
 
 from apps.common.infrastructure.database import copy_rows
 from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core.candidate_text import DIGITS, candidates_text
 from apps.scheduling.core.sizes import Sized
 from apps.scheduling.core.types import Candidate, Expectation
 from apps.scheduling.models import Decision, Outcome
@@ -93,7 +94,7 @@ def placed_row(
         *(placed_reason(agent).value, units, len(grant.positions)),
         *(per_unit(placed.examined, units), placed.examined, placed.eligible),
         *(topology.server_id.size, json.dumps(placed.dropped)),
-        _compact(candidates_json(placed.candidates, topology)),
+        candidates_text(placed.candidates, topology),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
         *(json.dumps(predicted_json(sized_job.sized)), proposal.retries),
@@ -109,7 +110,7 @@ def per_unit(examined: int, units: int) -> int:
 
 
 def candidates_json(candidates: Sequence[Candidate], topology: Topology) -> list[dict[str, Any]]:
-    """Return JSON of the examined units, best first."""
+    """Return JSON of the examined units, best first; `candidates_text` is its text."""
     if not len(candidates):
         return []
     # by column: numpy takes as long to round one row as all
@@ -139,11 +140,11 @@ def _expectation(candidate: Candidate) -> dict[str, dict[str, float]]:
     return {"expected": dict(zip(known._fields, values, strict=True))}
 
 
-_DIGITS: Final = (6,) * len(Expectation._fields)
+_DIGITS: Final = (DIGITS,) * len(Expectation._fields)
 
 
 def _rounded(value: float) -> float | None:
-    return round(value, 6) if math.isfinite(value) else None
+    return round(value, DIGITS) if math.isfinite(value) else None
 
 
 def refusal_row(
@@ -166,7 +167,7 @@ def refusal_row(
         *(result.examined if result else 0, result.eligible if result else 0),
         topology.server_id.size,
         json.dumps(result.dropped if result else {}),
-        _compact(candidates_json(lost.candidates, topology) if lost else []),
+        candidates_text(lost.candidates, topology) if lost else "[]",
         *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),
         *(None, "{}", refusal.retries, refusal.elapsed_s, None),
         _json_or_none(refusal.sampling.as_json()),
@@ -181,6 +182,3 @@ def _place(place: BatchPlace | None) -> tuple[UUID | None, int | None]:
 
 def _json_or_none(value: dict[str, Any] | None) -> str | None:
     return None if value is None else json.dumps(value)
-
-
-_compact: Final = json.JSONEncoder(separators=(",", ":")).encode
