@@ -1,5 +1,6 @@
 """Paragon's compiled search against the assembled one, on states that change."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from apps.scheduling.core import expected, rankings
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import POLICIES, make
 from apps.scheduling.core.types import Placed, Policy, Request
-from tests.scheduling.core.clusters import loaded, request, topology
+from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 NAMES = ("paragon_greedy", "heterogeneity_oblivious", "reservation_paragon")
 SIZES = tuple(np.random.default_rng(2).integers(1, 13, 2 * expected.BLOCK + 5).tolist())
@@ -113,6 +114,29 @@ def test_both_forms_relax_and_stop_alike_on_few_servers(
     rng = np.random.default_rng(seed)
     snapshot = loaded(topology((4, 8, 16, 1, 2, 4, 8, 16)), busy, rng)
     job = request(units, **(application(seed, scale) | {"platform_speed": None}))
+    found, again = (
+        policy.place(snapshot, [job], np.random.default_rng(seed))
+        for policy in (
+            make("paragon_greedy", {"limit": limit}),
+            plain("paragon_greedy", limit=limit),
+        )
+    )
+    assert [values_of(o) for o in found] == [values_of(o) for o in again]
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**31), limit=st.sampled_from([10**6, 10**6, 10**6, 150, 60]))
+def test_both_forms_go_back_alike_if_every_server_violates_something(
+    seed: int, limit: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    servers = 20
+    pressed = rng.uniform(0.0, 240.0, (servers, N_SOURCES)).astype(np.float32)
+    tolerance = rng.uniform(-10.0, 60.0, (servers, N_SOURCES)).astype(np.float32)
+    snapshot = replace(
+        idle(topology((4,) * servers)), server_caused=pressed, server_tolerance=tolerance
+    )
+    job = request(caused=rng.uniform(0, 100, N_SOURCES), tolerated=rng.uniform(0, 100, N_SOURCES))
     found, again = (
         policy.place(snapshot, [job], np.random.default_rng(seed))
         for policy in (
