@@ -138,7 +138,12 @@ def a_backend(fake: FakeApiServer, name: str = "kubernetes-test") -> KubernetesB
 
 @pytest.fixture
 def world(transactional_db: None, fake: FakeApiServer, settings: Settings) -> Iterator[World]:
-    """A Berth without servers before two nodes of four cores; its clock is the wall clock."""
+    """A Berth without servers before two nodes of four cores."""
+    yield from a_world(fake, settings)
+
+
+def a_world(fake: FakeApiServer, settings: Settings) -> Iterator[World]:
+    """Set up a Berth whose clock is the wall clock, before two nodes of four cores."""
     settings.BERTH_RATES = {}
     ensure_project("default")
     start_clock(speed=1.0)

@@ -128,7 +128,12 @@ class World:
 
 @pytest.fixture
 def world(transactional_db: None, daemons: SlurmCluster, settings: Settings) -> Iterator[World]:
-    """A Berth without servers before this Slurm; its clock runs as the wall clock does."""
+    """A Berth without servers before this Slurm."""
+    yield from a_world(daemons, settings)
+
+
+def a_world(daemons: SlurmCluster, settings: Settings) -> Iterator[World]:
+    """Set up a Berth whose clock runs as the wall clock does; clears the Slurm afterwards."""
     settings.BERTH_RATES = {}
     ensure_project("default")
     start_clock(speed=1.0)
