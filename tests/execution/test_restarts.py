@@ -129,6 +129,15 @@ def test_a_job_that_ends_before_it_is_stopped_has_ended() -> None:
     assert Migration.objects.get(pk=number).state == "cancelled"
 
 
+def test_a_launch_does_not_end_before_it_started() -> None:
+    job = program(0)
+    launch = job.launches.get()
+    assert launch.started_s is not None
+    stopped(job, "finished", at_s=launch.started_s - 0.01)
+    launch.refresh_from_db()
+    assert launch.ended_s == job.finished_s == launch.started_s
+
+
 def test_a_job_that_is_cancelled_while_it_stops_is_cancelled() -> None:
     job = program(0)
     ask(move(job, "a", "b"))

@@ -31,7 +31,8 @@ WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s
 PREEMPTED: Final = "preempted"  # outcome of a launch that was stopped, but not its job
 _END: Final = """
 UPDATE execution_launch l
-SET state = 'ended', ended_s = d.at,
+-- start and end are dated by two readings of the clock: within the same second, they may swap
+SET state = 'ended', ended_s = greatest(d.at, coalesce(l.started_s, d.at)),
     outcome = CASE WHEN d.outcome = 'cancelled' AND l.cancel_requested AND NOT j.cancel_requested
                    THEN 'preempted' ELSE d.outcome END,
     message = left(coalesce(nullif(d.message, ''), l.message), 500),
