@@ -3,6 +3,7 @@
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -118,6 +119,50 @@ class Measurement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.matrix}[{self.column}] = {self.value:.4g}"
+
+
+class ReportKey(models.Model):
+    """A key that signs reports of `berth profile`, trusted by an administrator.
+
+    HMAC verifies with the key that signs: whoever reads this table could sign reports.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=63, unique=True)
+    secret = models.BinaryField()
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ImportedReport(models.Model):
+    """A report of `berth profile` from another machine; its cells are measurements."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    application = models.ForeignKey(
+        Application, on_delete=models.CASCADE, related_name="imported_reports"
+    )
+    digest = models.CharField(max_length=71, unique=True, help_text="id of the report")
+    key_name = models.CharField(max_length=63, help_text="of the key that signed it")
+    report = models.JSONField()
+    cells = models.PositiveIntegerField(help_text="measurements that it gave")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = (
+            # lists, newest first
+            models.Index(fields=["-created_at", "-id"], name="imported_report_by_age"),
+        )
+
+    def __str__(self) -> str:
+        return self.digest
 
 
 class Ranking(models.Model):

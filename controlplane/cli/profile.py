@@ -4,6 +4,9 @@ The command either ends soon, and is run again and again, or writes its progress
 file that BERTH_PROGRESS names. Stressors then press one resource of this machine after the other,
 by turns with pauses. Use a machine, or at least two cores, without production jobs: SCHED_FIFO
 keeps other programs off both cores.
+
+berth profile [--app NAME] import FILE imports a signed report into the cluster, for operators.
+Write -- before a program that is named import.
 """
 
 import json
@@ -39,7 +42,8 @@ def declare(verbs: Verbs) -> None:
     add("--report", type=Path, metavar="FILE", help="write the report as JSON")
     add("--key", type=Path, metavar="FILE", help="sign the report with this key (HMAC-SHA256)")
     add("--verify", type=Path, metavar="FILE", help="check a report, with --key its signature")
-    add("command", nargs=REMAINDER, metavar="-- COMMAND")
+    add("--app", help="application that an imported report is for; that of the program if omitted")
+    add("command", nargs=REMAINDER, metavar="-- COMMAND | import FILE")
 
 
 def profile(args: Namespace) -> int:
@@ -47,6 +51,8 @@ def profile(args: Namespace) -> int:
     # imported here, as numpy is slow to import
     from apps.profiling.core.report import seal  # noqa: PLC0415
 
+    if args.command[:1] == ["import"]:
+        return _import(args)
     key = _key(args.key)
     if args.verify is not None:
         return _verify(args.verify, key)
@@ -55,6 +61,25 @@ def profile(args: Namespace) -> int:
     if args.report is not None:
         args.report.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
     print_result(render(report, args.output, _text(report)))
+    return Exit.OK
+
+
+def _import(args: Namespace) -> int:
+    """Import a signed report into the cluster: `berth profile import FILE`."""
+    from controlplane.cli.client import client_of  # noqa: PLC0415 - profiling needs no HTTP
+
+    if len(args.command) != 2:
+        raise CliError("name one file: berth profile import FILE", code=Exit.USAGE)
+    path = Path(args.command[1])
+    try:
+        report = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CliError(f"{path}: {error}", code=Exit.USAGE) from error
+    with client_of(os.environ, None) as client:
+        body = {"report": report, "application": args.app}
+        found = client.post("/api/v1/profile-reports/", body).body
+    text = f"{found['application']}: {found['cells']} measurements, signed by {found['key']}."
+    print_result(render(found, args.output, text))
     return Exit.OK
 
 

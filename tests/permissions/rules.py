@@ -176,6 +176,9 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/profiling-runs/<uuid:run_id>": api(get=SIGNED_IN),
     "api/v1/applications/<path:key>/profiling-runs": api(get=SIGNED_IN, post=SUBMITTERS),
     # classification
+    "api/v1/report-keys": api(get=ADMINS, post=ADMINS),
+    "api/v1/report-keys/<uuid:key_id>": api(delete=ADMINS),
+    "api/v1/profile-reports": api(get=SIGNED_IN, post=OPERATORS),
     "api/v1/matrices": api(get=SIGNED_IN),
     "api/v1/matrices/<str:name>": api(get=SIGNED_IN),
     "api/v1/matrices/<str:name>/cells": api(get=SIGNED_IN),

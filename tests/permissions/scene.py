@@ -22,6 +22,7 @@ from apps.operations.models import Operation
 from apps.operations.services import NewEvent, record_events
 from apps.placement.models import CurveObjective
 from apps.placement.services.rebalancing.previews import open_preview
+from apps.profiling.models import ReportKey
 from apps.scheduling.models import Decision
 from apps.workloads.models import Application, Batch, Job
 from tests import factories
@@ -267,6 +268,7 @@ def _shared_objects(
         "comparisons": str(comparison.pk),
         "lab": str(comparison.pk),
         "measured-pairs": str(pair.pk),
+        "report-keys": str(ReportKey.objects.create(name="workshop", secret=b"k" * 32).pk),
         "pairs": str(pair.pk),
         "platforms": servers[0].platform_id,
         "profiling-runs": str(run.pk),

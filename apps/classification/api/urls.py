@@ -1,9 +1,18 @@
 """URL routes of classification."""
 
-from apps.classification.api import matrix_views, override_views, revision_views, views
+from apps.classification.api import (
+    matrix_views,
+    override_views,
+    report_views,
+    revision_views,
+    views,
+)
 from apps.common.api.routes import route
 
 urlpatterns = [
+    *route("report-keys/", report_views.ReportKeyList.as_view(), "api-report-keys"),
+    *route("report-keys/<uuid:key_id>/", report_views.ReportKeyDetail.as_view(), "api-report-key"),
+    *route("profile-reports/", report_views.ReportList.as_view(), "api-profile-reports"),
     *route("matrices/", matrix_views.MatrixList.as_view(), "api-matrices"),
     *route("matrices/<str:name>/", matrix_views.MatrixDetail.as_view(), "api-matrix"),
     *route("matrices/<str:name>/cells/", matrix_views.MatrixCells.as_view(), "api-matrix-cells"),

@@ -6,7 +6,12 @@ from apps.classification.selectors.history import (
     overrides_of,
     prediction_errors_of,
 )
-from apps.classification.selectors.known_cells import known_cells_of, live_rows
+from apps.classification.selectors.known_cells import (
+    known_cells_of,
+    live_rows,
+    program_scores,
+    program_scores_of,
+)
 from apps.classification.selectors.profiles import (
     cells_of,
     current_profile_ids,
@@ -53,6 +58,8 @@ __all__ = [
     "prediction_errors_of",
     "profile_named",
     "profiles",
+    "program_scores",
+    "program_scores_of",
     "revisions",
     "server_units",
     "unprofiled_platforms",

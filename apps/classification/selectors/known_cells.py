@@ -15,8 +15,10 @@ from apps.classification.core.drift import REASON
 from apps.classification.core.feedback import CellKey
 from apps.classification.core.known_cells import TELEMETRY, known_cells
 from apps.classification.core.matrix import Cell, MatrixName
+from apps.classification.core.scores import Scores, scores_of_cells
 from apps.classification.models import Override
 from apps.profiling.models import Measurement, ProfilingRun, RunState
+from apps.workloads.models import Application
 
 
 def live_rows() -> dict[str, list[KnownCell]]:
@@ -37,6 +39,24 @@ def known_cells_of(application_id: UUID) -> list[KnownCell]:
     """Return the known cells of an application: measurements combined, then overrides."""
     by_hand = _overrides().filter(application_id=application_id)
     return known_cells(map(_measured, _valid_measurements(application_id)), map(_by_hand, by_hand))
+
+
+def program_scores(application_ids: Iterable[UUID]) -> dict[UUID, Scores]:
+    """Return the scores of applications without a profile that have any, such as imported ones.
+
+    One statement if none has a measurement.
+    """
+    wanted = list(application_ids)
+    rows = Measurement.objects.filter(application_id__in=wanted)
+    measured = rows.values_list("application_id", flat=True).distinct()
+    found = {key: scores_of_cells(known_cells_of(key)) for key in measured.order_by()}
+    return {key: scores for key, scores in found.items() if scores is not None}
+
+
+def program_scores_of(application: str) -> Scores | None:
+    """Return the scores of one application by name; None if it has none."""
+    key = Application.objects.filter(name=application).values_list("pk", flat=True).first()
+    return None if key is None else program_scores([key]).get(key)
 
 
 def profiled_cells_of(application_id: UUID) -> list[KnownCell]:

@@ -22,6 +22,8 @@ KINDS: Final = {
     "cluster": "cluster",
     "application": "application",
     "override": "override",
+    "report_key": "report key",
+    "report": "imported report",
     "revision": "revision",
     "scenario": "scenario",
     "comparison": "comparison",

@@ -1,6 +1,7 @@
 """Data of an application's page."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,7 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.core.similarity import COMPARED, Neighbour, Space, nearest, space_of
 from apps.classification.models import Drift, MatrixRevision, Override, PredictionError, Profile
 from apps.classification.selectors import cells_in, current_number
+from apps.common.core.interference import SOURCE_NAMES
 from apps.dashboard.core import labels
 from apps.dashboard.core.profile_cells import Cells, ProfileCell, read_cells
 from apps.dashboard.core.profile_text import (
@@ -32,12 +34,15 @@ from apps.dashboard.figures.interference import Interference
 from apps.dashboard.figures.marks import MatrixRow
 from apps.dashboard.figures.prediction_error import PredictionErrors
 from apps.inventory.core.snapshot import Floats
+from apps.profiling.core.imported import report_cells
+from apps.profiling.models import ImportedReport
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Application, Job
 
 ERRORS_SHOWN = 500
 OVERRIDES_SHOWN = 20
 MAX_NEIGHBOURS = 4
+MAX_REPORTS = 20
 # listed explicitly, so that the index on state finds the few open jobs
 OPEN_STATES = (*WAITING_STATES, JobState.STARTING, JobState.RUNNING)
 
@@ -331,4 +336,32 @@ def _space(number: int, stamp: Any) -> Space:
     return space_of(
         [rows[i] for i in kept],
         {name: (parts[name].columns, part["estimate"][kept]) for name, part in cells.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """An imported report; ``scores`` pairs a source with its score, as text."""
+
+    imported: ImportedReport
+    command: str
+    machine: str
+    scores: tuple[tuple[str, str], ...]
+
+
+def imported_reports(of: Application) -> list[ReportRow]:
+    """Return the imported reports of an application, newest first."""
+    rows = ImportedReport.objects.filter(application=of).select_related("created_by")
+    return [_report_row(row) for row in rows.order_by("-created_at", "-id")[:MAX_REPORTS]]
+
+
+def _report_row(row: ImportedReport) -> ReportRow:
+    report = row.report
+    cells = [cell for cell in report_cells(report) if cell.matrix == MatrixName.TOLERATED]
+    machine = report.get("machine")
+    return ReportRow(
+        imported=row,
+        command=shlex.join(report["command"]),
+        machine=str(machine.get("processor", "")) if isinstance(machine, dict) else "",
+        scores=tuple((SOURCE_NAMES[cell.column], f"{cell.value:.0f}") for cell in cells),
     )

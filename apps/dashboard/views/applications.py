@@ -64,6 +64,7 @@ def application(request: HttpRequest, name: str) -> HttpResponse:
         "overrides": details.override_rows(overrides, row.kind),
         "in_force": sum(override.withdrawn_at is None for override in overrides),
         "runs": runs,
+        "reports": details.imported_reports(row),
         "profiling": next((run for run in runs if run.is_open), None),
         "cost": profiling_cost(row),
         "may_change": has_role(request, Role.OPERATOR),

@@ -1,6 +1,6 @@
 """Placement of jobs with a command: real programs, on the servers whose backend runs commands.
 
-Until a program is profiled nothing is known of it, so its size is the submitter's.
+Its size is the submitter's. What it tolerates and causes is known from an imported report, if any.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from apps.classification.core.estimates import Estimates
 from apps.classification.core.estimators.flags import Degraded
 from apps.classification.core.matrix import MatrixName
 from apps.classification.core.profile import SCALE_POINTS, Profile
+from apps.classification.core.scores import Scores
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Floats
 
@@ -18,12 +19,16 @@ NO_REVISION: Final = -1  # of a library: estimated from nothing
 SCALE_UP_POINTS: Final = 6
 
 
-def unmeasured_profile(application: str, kind: str, platforms: tuple[str, ...]) -> Profile:
-    """Return the profile of a program that nothing is known of: it distinguishes no two units.
+def unmeasured_profile(
+    application: str, kind: str, platforms: tuple[str, ...], scores: Scores | None = None
+) -> Profile:
+    """Return the profile of a program of which at most the scores of interference are known.
 
-    Every platform has speed 1, scaling is linear, and no interference is caused or suffers. Do
-    not predict from it: its flags say that nothing is measured.
+    Every platform has speed 1 and scaling is linear. Without scores no interference is caused or
+    suffered, and the profile distinguishes no two units. Do not predict a rate from it: its flags
+    say that none is measured.
     """
+    known = () if scores is None else (MatrixName.TOLERATED, MatrixName.CAUSED)
     ones, points = np.ones(len(platforms)), np.array(SCALE_POINTS, dtype=np.float64)
     return Profile(
         application=application,
@@ -37,9 +42,9 @@ def unmeasured_profile(application: str, kind: str, platforms: tuple[str, ...]) 
         platform_speed=_guessed(ones),
         scale_up=_guessed(points[:SCALE_UP_POINTS]),
         scale_out=_guessed(np.ones(len(SCALE_POINTS))),
-        tolerated=_guessed(np.full(N_SOURCES, 100.0)),
-        caused=_guessed(np.zeros(N_SOURCES)),
-        flags=tuple(f"{name}:{Degraded.NO_CELL}" for name in MatrixName),
+        tolerated=_guessed(np.full(N_SOURCES, 100.0)) if scores is None else scores.tolerated,
+        caused=_guessed(np.zeros(N_SOURCES)) if scores is None else scores.caused,
+        flags=tuple(f"{name}:{Degraded.NO_CELL}" for name in MatrixName if name not in known),
     )
 
 

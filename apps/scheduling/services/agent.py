@@ -158,7 +158,7 @@ class SchedulingAgent:
         )
         known = classification.current_profile_ids({job.application_id for job in jobs})
         new = [job for job in jobs if job.application_id not in known]
-        short, unprofiled = self._commands([job for job in new if job.runs_command])
+        scored, short, unprofiled = self._commands([job for job in new if job.runs_command])
         new = [job for job in new if not job.runs_command]
         short += self._short_jobs(new) if new else []
         short_ids = {sized_job.job.id for sized_job in short}
@@ -173,7 +173,7 @@ class SchedulingAgent:
         )
         self._refuse(unprofiled + refused, self._deciders.default)
         for by, each in [
-            *self._deciders.by_policy(ready, self._deciders.default),
+            *self._deciders.by_policy(ready + scored, self._deciders.default),
             *self._deciders.by_policy(short, self._deciders.short),
         ]:
             self._refuse(self._place(each, by), by)
@@ -194,17 +194,38 @@ class SchedulingAgent:
         ready, _ = self._size(typical)
         return ready
 
-    def _commands(self, jobs: Sequence[ClaimedJob]) -> tuple[list[SizedJob], list[Refusal]]:
-        """Size the commands of new applications, which nothing is known of."""
+    def _commands(
+        self, jobs: Sequence[ClaimedJob]
+    ) -> tuple[list[SizedJob], list[SizedJob], list[Refusal]]:
+        """Size the commands of applications without a profile.
+
+        Returns
+        -------
+        (those with measured scores, those that nothing is known of, refusals)
+        """
         able = {b: self._cluster.copy.topology.platforms_for(b) for b in {j.backend for j in jobs}}
+        if not jobs:
+            return [], [], []
+        scores = classification.program_scores({job.application_id for job in jobs})
         sizable = [
-            (job, None, unmeasured_profile(job.spec.application, job.spec.kind, able[job.backend]))
+            (
+                job,
+                None,
+                unmeasured_profile(
+                    job.spec.application,
+                    job.spec.kind,
+                    able[job.backend],
+                    scores.get(job.application_id),
+                ),
+            )
             for job in jobs
             if able[job.backend]
         ]
         unable = [refused_as.no_commands(job) for job in jobs if not able[job.backend]]
         ready, refused = self._size(sizable)
-        return ready, refused + unable
+        scored = [each for each in ready if each.job.application_id in scores]
+        blind = [each for each in ready if each.job.application_id not in scores]
+        return scored, blind, refused + unable
 
     def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Let jobs of new applications wait for their profiles, and request these."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from django.conf import settings
 
-from apps.classification.selectors import profile_named
+from apps.classification.selectors import profile_named, program_scores_of
 from apps.common.core.ids import uuid7
 from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot
@@ -42,7 +42,9 @@ def check_job(spec: JobSpec) -> DryRunResult:
             able = snapshot.topology.platforms_with(Capability.COMMANDS)
             if not able:
                 return without_commands(snapshot)
-            profile, default = unmeasured_profile(spec.application, spec.kind, able), SHORT
+            scores = program_scores_of(spec.application)
+            profile = unmeasured_profile(spec.application, spec.kind, able, scores)
+            default = SHORT if scores is None else default
         return dry_run(
             spec,
             profile,

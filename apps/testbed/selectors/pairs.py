@@ -10,19 +10,14 @@ from django.db.models import Q, QuerySet
 
 from apps.classification import selectors as classification
 from apps.classification.core.estimates import Estimate
+from apps.classification.core.scores import Scores, scores_of_profile
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.inventory.core.backends import EMULATED, Capability, backends_with
 from apps.inventory.models import Server
 from apps.operations.core.states import TERMINAL
-from apps.testbed.core.pairs.prediction import (
-    PairScores,
-    predicted_slowdown,
-    scores_of_cells,
-    scores_of_profile,
-)
+from apps.testbed.core.pairs.prediction import predicted_slowdown
 from apps.testbed.models import MeasuredPair
 from apps.workloads.core.lifecycle import TERMINAL_STATES
-from apps.workloads.models import Application
 
 KIND: Final = "pair.measured"  # of the operations
 
@@ -119,12 +114,9 @@ def estimate_of(stored: dict[str, Any]) -> Estimate:
     return Estimate(stored["value"], stored["low"], stored["high"])
 
 
-def _scores(name: str) -> PairScores | None:
+def _scores(name: str) -> Scores | None:
     """Return the scores of an application: of its profile, else its measured cells."""
     profile = classification.profile_named(name)
     if profile is not None:
         return scores_of_profile(profile)
-    application = Application.objects.filter(name=name).first()
-    if application is None:
-        return None
-    return scores_of_cells(classification.known_cells_of(application.pk))
+    return classification.program_scores_of(name)

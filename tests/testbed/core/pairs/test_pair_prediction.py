@@ -6,8 +6,9 @@ import pytest
 from apps.classification.core.cells import KnownCell, Source
 from apps.classification.core.estimates import Estimate, Estimates
 from apps.classification.core.matrix import MatrixName
+from apps.classification.core.scores import Scores, scores_of_cells
 from apps.common.core.interference import N_SOURCES, SOURCES
-from apps.testbed.core.pairs.prediction import PairScores, predicted_slowdown, scores_of_cells
+from apps.testbed.core.pairs.prediction import predicted_slowdown
 
 LLC = SOURCES.index("llc_capacity")
 
@@ -20,12 +21,12 @@ def estimates(value: float, half: float, others: float) -> Estimates:
     return Estimates(values, low, high, np.ones(N_SOURCES, dtype=np.bool_))
 
 
-def scores(tolerated: float, caused: float, *, half: float = 0.0) -> PairScores:
-    return PairScores(estimates(tolerated, half, 100.0), estimates(caused, half, 0.0))
+def scores(tolerated: float, caused: float, *, half: float = 0.0) -> Scores:
+    return Scores(estimates(tolerated, half, 100.0), estimates(caused, half, 0.0))
 
 
 def predict(
-    own: PairScores, neighbour: PairScores, units: int = 1, server_units: int = 2, seed: int = 7
+    own: Scores, neighbour: Scores, units: int = 1, server_units: int = 2, seed: int = 7
 ) -> Estimate:
     rng = np.random.default_rng(seed)
     return predicted_slowdown(own, neighbour, units=units, server_units=server_units, rng=rng)
@@ -55,7 +56,7 @@ def test_an_interval_widens_with_the_errors_and_contains_the_value() -> None:
 
 def test_the_interval_is_that_of_the_quantiles_for_one_uncertain_score() -> None:
     # above the tolerance the logarithm is linear in the pressure: 5 % + (p - t) / 30
-    neighbour = PairScores(estimates(100.0, 0.0, 100.0), estimates(60.0, 12.0, 0.0))
+    neighbour = Scores(estimates(100.0, 0.0, 100.0), estimates(60.0, 12.0, 0.0))
     found = predict(scores(20.0, 0.0), neighbour)
     # 4,000 draws: the standard error of a 5 % quantile is 0.0067 of the standard deviation x 5
     assert np.log(found.high / found.value) == pytest.approx(12.0 / 30.0, abs=0.03)
