@@ -218,7 +218,8 @@ NOT_JSON = {
 }
 # of decisions by agents, which `tests/scheduling/test_counterfactuals.py` makes
 NOT_MADE = {"/api/v1/decisions/{decision_id}/flips/"}
-ADMINISTRATION = {"audit", "users", "blocked-sign-ins"}  # only administrators read it
+# only administrators read it
+ADMINISTRATION = {"audit", "users", "report-keys", "blocked-sign-ins"}
 
 
 def reader(path: str, world: dict[str, Any]) -> Any:
