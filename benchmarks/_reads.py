@@ -166,6 +166,10 @@ _SAMPLES: Final[dict[str, Callable[[Samples], str]]] = {
     "comparisons/comparison_id": _absent,
     "lab/comparison_id": _absent,
     "shadows/shadow_id": _absent,
+    "preemptions/proposal_id": lambda _: "1",
+    "measured-pairs/pair_id": _absent,
+    "pairs/pair_id": _absent,
+    "report-keys/key_id": _absent,
     "points/index": lambda _: "0",
     "objectives/name": lambda _: "P",
     "preference-sets/set_id": _absent,
@@ -184,6 +188,7 @@ def _figures(samples: Samples) -> Iterator[Read]:
         "server-history": {"server": server},
         "plan-progress": {"plan": ABSENT_ID},
         "feasibility": {"spec": "{}"},
+        "pair": {"pair": ABSENT_ID},
         **{name: {"comparison": ABSENT_ID} for name in FIGURES if name.startswith("lab-")},
     }
     for name in FIGURES:
