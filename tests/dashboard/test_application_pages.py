@@ -328,8 +328,8 @@ def test_the_page_needs_a_fixed_number_of_queries(
         factories.profiling_run(about, state="done")
     as_operator.get("/applications/web/")
     # session, user, principal; application, profile, overrides (2), runs, the clock, jobs, what
-    # profiling costs, active revision, the clock of the bar; the frame is cached
-    with django_assert_num_queries(13):
+    # profiling costs, imported reports, active revision, the clock of the bar; the frame is cached
+    with django_assert_num_queries(14):
         as_operator.get("/applications/web/")
 
 

@@ -7,13 +7,14 @@ from uuid import UUID
 import pytest
 from django.apps import apps
 from django.db import connection, transaction
-from django.db.models import ForeignKey
+from django.db.models import CASCADE, SET_NULL, ForeignKey
 from django.utils import timezone
 
 from apps.classification.models import PredictionError
 from apps.execution.models import Launch, Migration
 from apps.placement.models import ContainerClass
 from apps.scheduling.models import Allocation, Decision
+from apps.testbed.models import MeasuredPair
 from apps.workloads.models import Batch, Job, JobCount
 from apps.workloads.selectors import job_counts
 from apps.workloads.services import retention
@@ -39,7 +40,17 @@ def test_every_table_with_a_foreign_key_to_a_job_is_covered() -> None:
         if isinstance(field, ForeignKey) and field.related_model is Job
     }
     assert len(tables) >= 8
-    assert {table for table, _ in job_tables()} == tables
+    covered = [*job_tables(CASCADE), *job_tables(SET_NULL)]
+    assert {table for table, _ in covered} == tables
+
+
+def test_a_measured_pair_outlives_the_job_that_measured_it() -> None:
+    about, other = ended(), ended(days=89)
+    pairs = [factories.measured_pair(job=job) for job in (about, other)]
+    assert delete_ended_jobs(LIMIT) == 1
+    assert [MeasuredPair.objects.get(pk=pair.pk).job_id for pair in pairs] == [None, other.pk]
+    with connection.cursor() as cursor:  # as at the commit
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
 
 def test_a_job_is_deleted_with_its_whole_history() -> None:
@@ -62,7 +73,7 @@ def test_a_job_is_deleted_with_its_whole_history() -> None:
         )  # fmt: skip
     assert delete_ended_jobs(LIMIT) == 1
     assert delete_ended_jobs(LIMIT) == 0
-    for table, column in job_tables():
+    for table, column in job_tables(CASCADE):
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT DISTINCT {column} FROM {table}")  # noqa: S608
             assert {key for (key,) in cursor.fetchall()} <= {other.pk}

@@ -1,12 +1,12 @@
 """Deletion of ended jobs with all their history, and of batches without jobs."""
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import CASCADE
+from django.db.models import CASCADE, SET_NULL
 from psycopg.sql import SQL, Identifier
 
 from apps.common.infrastructure.database import fetch_rows
@@ -42,8 +42,9 @@ def workload_kinds() -> list[Kind]:
 def delete_ended_jobs(before: datetime | None) -> int:
     """Delete some jobs that ended before with every row that refers to them; their number.
 
-    The tables are those whose foreign key to a job cascades, whatever app owns them. No event is
-    recorded: a client that follows jobs for this long reads their end.
+    The tables are those whose foreign key to a job cascades, whatever app owns them; a foreign key
+    that is null without its job becomes null. No event is recorded: a client that follows jobs for
+    this long reads their end.
     """
     if before is None:
         return 0
@@ -55,7 +56,10 @@ def delete_ended_jobs(before: datetime | None) -> int:
         ended = list(
             Job.objects.filter(pk__in=keys, state__in=TERMINAL_STATES).values_list("pk", flat=True)
         )
-        for table, column in [*job_tables(), ("workloads_job", "id")]:
+        for table, column in job_tables(SET_NULL):
+            statement = SQL("UPDATE {0} SET {1} = NULL WHERE {1} = ANY(%s)")
+            cursor.execute(statement.format(Identifier(table), Identifier(column)), [ended])
+        for table, column in [*job_tables(CASCADE), ("workloads_job", "id")]:
             statement = SQL("DELETE FROM {} WHERE {} = ANY(%s)")
             cursor.execute(statement.format(Identifier(table), Identifier(column)), [ended])
         if not ended:
@@ -69,12 +73,17 @@ def _unlocked(keys: list[UUID]) -> list[UUID]:
     return list(jobs.values_list("pk", flat=True))
 
 
-def job_tables() -> list[tuple[str, str]]:
-    """Return (table, column) of the rows that belong to a job, in the order of their locks."""
+def job_tables(on_delete: Any) -> list[tuple[str, str]]:
+    """Return (table, column) of the rows that refer to a job, in the order of their locks.
+
+    Parameters
+    ----------
+    on_delete : of the foreign keys: Django's CASCADE or SET_NULL
+    """
     tables = [
         (relation.related_model._meta.db_table, str(relation.field.column))
         for relation in Job._meta.related_objects
-        if relation.on_delete is CASCADE
+        if relation.on_delete is on_delete
     ]
     places = {table: place for place, table in enumerate(LOCK_ORDER)}
     return sorted(tables, key=lambda pair: places.get(pair[0], len(places)))
