@@ -217,7 +217,7 @@ def test_placements_and_holds_come_before_the_releases_of_what_was_not_refused()
         "update JobId=7 ReqNodeList=n3 NumNodes=1-1",
         "uhold 8", "update JobId=8 ReqNodeList=", "suspend 9",
         "update JobId=5 AdminComment=left-to-slurm",
-        "requeuehold incomplete 4", "update JobId=3 ReqNodeList= StartTime=now", "",
+        "requeuehold incomplete 4", "update JobId=3 ReqNodeList= StartTime=now+2", "",
     ]  # fmt: skip
     assert releases(edits, ()) == "release 7\nrelease 5\n"
     assert releases(edits, {7: "Invalid node name specified"}) == "release 5\n"

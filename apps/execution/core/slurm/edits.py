@@ -10,6 +10,9 @@ _REFUSAL: Final = re.compile(r"^(?P<why>.+?) for job (?P<job>\d+)(?:[:.] ?(?P<mo
 LEFT: Final = "left-to-slurm"  # AdminComment of the jobs that Berth cannot place
 _STARTED: Final = ("no longer pending", "already completing or completed")
 _DISABLED: Final = "presently disabled"  # of a job that may not be requeued
+# Seconds until a job that was stopped starts again. Its node refuses credentials as old as the
+# stop, in whole seconds, and ends a job that has such a one as failed; one is for its clock.
+AGAIN_S: Final = 2
 _NODE: Final = re.compile(r"[\w.-]+")
 
 
@@ -73,7 +76,7 @@ def _lines(edit: Edit) -> tuple[str, ...]:
             return (f"requeuehold incomplete {job}",)
         case Change.CLEAR:
             # else a requeued job waits until its credential has expired: cred_expire, 120 s
-            return (f"update JobId={job} ReqNodeList= StartTime=now",)
+            return (f"update JobId={job} ReqNodeList= StartTime=now+{AGAIN_S}",)
         case Change.SUSPEND | Change.RESUME:
             return (f"{edit.change.value} {job}",)
 
