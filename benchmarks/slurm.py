@@ -49,6 +49,7 @@ def main() -> int:
         slurm.start()
         stack.callback(instance.discard)
         instance.start()
+        _await_clock(slurm, instance.variable("DATABASE_URL"))
         stack.enter_context(_backend(slurm, instance))
         delays = _delays(slurm, options.jobs)
         parts = _parts(instance.variable("DATABASE_URL"))
@@ -68,6 +69,16 @@ def main() -> int:
     )
     _print(calibration_line(before_ms, calibrate()))
     return 0 if is_quick and is_fast else 1
+
+
+def _await_clock(slurm: SlurmCluster, address: str) -> None:
+    """Wait until the clock of the cluster runs, without which the backend does not start."""
+    with psycopg.connect(address, autocommit=True) as database:
+
+        def runs() -> bool:
+            return database.execute("SELECT FROM inventory_cluster WHERE speed > 0").rowcount > 0
+
+        slurm.until(runs, "the clock of the cluster runs", limit_s=TIMEOUT_S)
 
 
 @contextlib.contextmanager
