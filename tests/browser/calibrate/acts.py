@@ -113,7 +113,7 @@ def accept_warnings(page: Page) -> list[str]:
 def changed(page: Page) -> None:
     """Replace the ninth placement."""
     page.get_by_role("button", name="Remove pick 9").click()
-    click(page, "D-C", 9)
+    accept(page, "D-C", 9)
 
 
 def named(page: Page, name: str) -> None:

@@ -181,8 +181,10 @@ RECORDS_WAITS = """(() => {
 
 
 def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(previews, "improve", never_settles)
     pick_nine(page)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    monkeypatch.setattr(previews, "improve", never_settles)
+    page.reload()  # one preview of all picks: no later weights can replace the stopped one
     page.locator("#cal-preview-stop").click(timeout=20_000)
     expect(page.locator("#cal-preview-sub")).to_contain_text("Stopped")
     expect(page.locator("#cal-preview-progress")).to_be_hidden()
