@@ -51,3 +51,12 @@ def test_one_process_is_prepared_at_a_time(
     tasks.prepare()
     tasks.end()
     assert len(made) == 1
+
+
+def test_an_agent_that_has_nothing_prepared_removes_no_group_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr(limits, "remove", removed.append)
+    Tasks(tmp_path, (0,), server="box-1", user="").end()
+    assert removed == []

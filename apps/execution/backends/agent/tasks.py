@@ -203,7 +203,8 @@ class Tasks:
     def end(self) -> None:
         """Take no further orders; the tasks go on."""
         self._fork_server.stop()
-        limits.remove(self._prepared)
+        if self._prepared:
+            limits.remove(self._prepared)
 
     def prepare(self) -> None:
         """Let a process join the control groups of the next task, unless one has."""
