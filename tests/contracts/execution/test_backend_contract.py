@@ -255,9 +255,9 @@ class TestAgents(Contract):
     def world(self, agent_world: AgentWorld) -> BackendWorld:
         return agent_world
 
-    def test_a_job_runs_on_the_cores_that_its_units_name(self, world: BackendWorld) -> None:
-        assert can(world, Capability.CORES)
-        assert len(world.cores_of(world.begin())) == 1
+    def test_a_job_runs_on_the_cores_that_its_units_name(self, agent_world: AgentWorld) -> None:
+        assert can(agent_world, Capability.CORES)
+        assert len(agent_world.cores_of(agent_world.begin())) == 1
 
 
 @pytest.mark.slurm

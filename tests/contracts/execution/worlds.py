@@ -1,4 +1,4 @@
-"""What the contract of the backends asks of each: begin a job, watch it, and break something."""
+"""The operations that each backend offers to the contract tests: begin a job, watch it, fail."""
 
 import time
 from abc import ABC, abstractmethod
@@ -66,10 +66,6 @@ class BackendWorld(ABC):
     @abstractmethod
     def lose_server(self, job: Job) -> None:
         """Make the server of the job fail."""
-
-    def cores_of(self, job: Job) -> set[int]:
-        """Return the cores on which the processes of the job may run."""
-        raise NotImplementedError(f"{self.name} does not say on which cores a job runs")
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
         """Let Berth work until something is true, and return it.
