@@ -124,7 +124,7 @@ class Measurement(models.Model):
 class ReportKey(models.Model):
     """A key that signs reports of `berth profile`, trusted by an administrator.
 
-    HMAC verifies with the key that signs: whoever reads this table could sign reports.
+    HMAC uses one key to sign and to verify, so anyone who can read this table can sign reports.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)

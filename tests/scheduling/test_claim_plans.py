@@ -1,4 +1,4 @@
-"""What a claim reads does not grow with the jobs that wait, nor with what the planner knows."""
+"""A claim reads few rows, however many jobs wait and whatever statistics the planner has."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the pages say of a measured pair."""
+"""Texts of the pages about a measured pair: numbers, verdicts and one sentence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

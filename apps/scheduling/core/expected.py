@@ -79,7 +79,7 @@ class Share(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """What a unit of another share must be better by, in log performance."""
+        """Log performance by which a unit of another share must exceed the best of the own share."""
         return ELSEWHERE * math.log(self.agents)
 
 

@@ -50,7 +50,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the measuring job has written so far.
+    """The output of the job that measures, read so far.
 
     Attributes
     ----------
