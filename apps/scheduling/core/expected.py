@@ -79,7 +79,7 @@ class Share(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """Log performance by which a unit of another share must exceed the best of the own share."""
+        """Log performance by which a unit of another share must beat the best of the own."""
         return ELSEWHERE * math.log(self.agents)
 
 
