@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,9 +14,18 @@ import pytest
 
 from apps.execution.backends.agent.fork_server import ForkServer
 from apps.execution.backends.agent.wakes import Wakes
-from tests.execution.agents.conftest import eventually
+from tests.execution.agents.conftest import ROOT, eventually
 
 pytestmark = pytest.mark.agent
+STOPPED_EARLY = """
+import sys
+from apps.execution.backends.agent.command import Command
+from apps.execution.backends.agent.supervisor import Task
+
+task = Task(sys.argv[1], Command([]) if sys.argv[2] == "prepared" else None)
+task.stop("stopped")
+task.run()
+"""
 
 
 @pytest.fixture
@@ -163,3 +174,20 @@ def test_a_group_that_cannot_be_joined_is_said(state: Path, server: ForkServer) 
         127,
         f"the command could not be started: [Errno 2] No such file or directory: '{missing}'",
     )
+
+
+@pytest.mark.parametrize("process", ["prepared", "not prepared"])
+def test_a_task_that_is_stopped_before_its_start_never_runs_its_command(
+    state: Path, process: str
+) -> None:
+    directory = task(state, "touch", "it-ran")
+    begun_s = time.monotonic()
+    subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", STOPPED_EARLY, directory, process], check=True, cwd=ROOT
+    )
+    said = read(directory, "exit")
+    assert (said["code"], said["reason"]) == (None, "stopped")
+    assert said["message"] == "stopped before the command started"
+    assert said["at_s"] - begun_s < 4.0  # not after the time between SIGTERM and SIGKILL
+    assert not (directory / "started.json").exists()
+    assert not (directory / "it-ran").exists()

@@ -92,6 +92,10 @@ class Task:
         except (OSError, KeyError) as error:
             self._end(NOT_STARTED, f"the command could not be started: {error}")
             return
+        if process is None:
+            kill_children()  # one that was forked ahead
+            self._end(None, "stopped before the command started")
+            return
         write_json(
             os.path.join(self.directory, "started.json"),
             {"at_s": begun_s, "pid": process.pid, "enforced": self.enforced},
@@ -110,12 +114,15 @@ class Task:
             self.reason = reason
             signal_group(self.process, signal.SIGTERM)
 
-    def _start(self) -> Command:
+    def _start(self) -> Command | None:
+        """Start the command; None if it was stopped before."""
         order = self.order
         os.sched_setaffinity(0, set(order["cpus"]))
         self.enforced = {**order.get("enforced", {}), "affinity": "set"}
         if self.process is None or self.process.poll() is not None:
             self.process = Command(order.get("cgroups") or [])
+        if self.reason:
+            return None
         self.process.run(order)
         return self.process
 
@@ -210,7 +217,7 @@ class Task:
             return f"killed by signal {-code}"
         return f"exit code {code}" if code else ""
 
-    def _end(self, code: int, message: str) -> None:
+    def _end(self, code: int | None, message: str) -> None:
         write_json(
             os.path.join(self.directory, "exit.json"),
             {
@@ -348,6 +355,8 @@ def main(directory: str, process: Command | None = None) -> int:
     ----------
     process : forked ahead; None = fork it now
     """
+    task = Task(directory, process)
+    _catch_signals(task)  # before the agent can read its id
     claim = os.path.join(directory, "supervisor.json")
     write_json(f"{claim}.{os.getpid()}", {"pid": os.getpid(), "ticks": start_ticks(os.getpid())})
     try:
@@ -358,13 +367,19 @@ def main(directory: str, process: Command | None = None) -> int:
         os.unlink(f"{claim}.{os.getpid()}")
     preload().prctl(PR_SET_NAME, b"berth-task", 0, 0, 0)
     preload().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    task = Task(directory, process)
+    task.run()
+    return 0
+
+
+def _catch_signals(task: Task) -> None:
+    """Let SIGTERM stop a task."""
+    supervisor = os.getpid()
 
     def on_stop(_number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != supervisor:
+            os._exit(NOT_STARTED)  # the process that was to become the command
         task.stop("stopped")
 
     signal.signal(signal.SIGTERM, on_stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    task.run()
-    return 0
