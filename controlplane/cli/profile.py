@@ -39,6 +39,7 @@ def declare(verbs: Verbs) -> None:
     add("--window", type=argument_type(_window), default=0.4, help="seconds of one window (0.4)")
     add("--patience", type=float, default=20.0, help="max seconds of one run (20)")
     add("--no-fifo", action="store_true", help="do not use SCHED_FIFO, even where it is allowed")
+    add("--sandbox", action="store_true", help="delete all files that the program writes")
     add("--report", type=Path, metavar="FILE", help="write the report as JSON")
     add("--key", type=Path, metavar="FILE", help="sign the report with this key (HMAC-SHA256)")
     add("--verify", type=Path, metavar="FILE", help="check a report, with --key its signature")
@@ -108,6 +109,7 @@ def _measure(args: Namespace) -> "Profile":
         window_s=args.window,
         patience_s=args.patience,
         is_realtime=not args.no_fifo,
+        has_sandbox=args.sandbox,
     )
     try:
         return profile(settings, lambda text: print_message(f"berth: {text}"))
@@ -172,6 +174,8 @@ def _report(found: "Profile", command: list[str], args: Namespace) -> dict[str, 
         "measured_by": found.way,
         "scheduling": "SCHED_FIFO" if found.is_realtime else "SCHED_OTHER",
         "scheduling_note": found.priority_note or None,
+        "sandbox": found.sandbox,
+        "sandbox_note": found.sandbox_note or None,
         "window_s": args.window,
         "machine": found.machine,
         "cpu_pressure": {"before": found.pressure[0], "after": found.pressure[1]},
@@ -193,6 +197,9 @@ def _text(report: dict[str, Any]) -> str:
         "measured by": report["measured_by"],
         "scheduling": ": ".join(
             text for text in (report["scheduling"], report["scheduling_note"]) if text
+        ),
+        "sandbox": ": ".join(
+            text for text in (report["sandbox"] or "none", report["sandbox_note"]) if text
         ),
         "not pressed": ", ".join(f"{name} ({why})" for name, why in report["not_pressed"].items()),
         "digest": report["digest"],

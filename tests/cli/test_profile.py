@@ -55,6 +55,20 @@ def test_a_command_is_profiled_and_its_report_signed(
     assert "the digest does not match" in refused(capsys, "--verify", str(file))
 
 
+def test_files_of_the_copies_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write = "open('written', 'x'); sum(range(200_000))"  # fails if the file is there
+    command = [*SHORT[:-1], write]
+    assert main([*OPTIONS, "--sandbox", "--report", "report.json", "--", *command]) == Exit.OK
+    report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
+    assert report["sandbox"] in {"copy-on-write", "empty directory"}  # as the account may
+    assert (report["sandbox_note"] is None) == (report["sandbox"] == "copy-on-write")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+    assert report["sandbox"] in capsys.readouterr().out
+
+
 def test_a_report_of_another_key_is_refused(
     tmp_path: Path, key: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from apps.execution.backends.profiler.program import (
     ReportingProgram,
     prepare,
 )
+from apps.execution.backends.profiler.sandbox import Directory
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.profiling.core.windows import Fault
 from controlplane.embedded.instance import PROJECT
@@ -27,7 +28,11 @@ CPU = max(os.sched_getaffinity(0))
 
 def launcher(command: list[str], tmp_path: Path) -> Launcher:
     priority = Priority((CPU,), is_realtime=False)
-    return Launcher(command, priority, str(tmp_path), tmp_path / "progress")
+    return Launcher(command, priority, place(tmp_path), tmp_path / "progress")
+
+
+def place(directory: Path) -> Directory:
+    return Directory(str(directory), str(directory / "progress"))
 
 
 def start(tmp_path: Path, source: str, *, patience_s: float = 60.0) -> Program:
@@ -125,10 +130,12 @@ def test_the_program_ends_with_its_profiler(tmp_path: Path) -> None:
 import os, signal
 from pathlib import Path
 from apps.execution.backends.profiler.program import Launcher
+from apps.execution.backends.profiler.sandbox import Directory
 from apps.execution.backends.profiler.scheduling import Priority
 folder = Path({str(tmp_path)!r})
 priority = Priority(({CPU},), is_realtime=False)
-process = Launcher(["sleep", "600"], priority, str(folder), folder / "progress").start()
+place = Directory(str(folder), str(folder / "progress"))
+process = Launcher(["sleep", "600"], priority, place, folder / "progress").start()
 print(process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -167,7 +174,7 @@ def test_a_program_never_waits_at_ordinary_priority(
     try:
         priority = scheduling.request((CPU,), is_wanted=True)
         witness = Witness(priority.program_cpus, is_realtime=True)
-        Launcher(["true"], witness, str(tmp_path), tmp_path / "progress").start().wait()
+        Launcher(["true"], witness, place(tmp_path), tmp_path / "progress").start().wait()
         # the flag is set again: other processes that the profiler starts stay ordinary
         assert os.sched_getscheduler(0) == os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     finally:

@@ -142,4 +142,4 @@ def _execute(order: Mapping[str, Any]) -> None:
 @cache
 def preload() -> ctypes.CDLL:
     """Load the C library: before a fork it costs nothing after it."""
-    return ctypes.CDLL(None)
+    return ctypes.CDLL(None, use_errno=True)

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from apps.execution.backends.agent.command import preload
 from apps.execution.backends.profiler.counters import TreeTimes, thread_times, tree_times
+from apps.execution.backends.profiler.sandbox import Place
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.core.agent.usage import TAIL_BYTES, read_progress
 from apps.profiling.core.ramp import ProbeFailedError
@@ -43,9 +44,10 @@ class Stretch:
 
 
 class Program(Protocol):
-    """A program that can be measured."""
+    """A program that can be measured; `place` is where it runs."""
 
     way: str
+    place: Place
 
     def stretch(self, seconds: float, mark: Mark) -> Stretch:
         """Let it run for about so long; call `mark` at both ends of the window."""
@@ -58,11 +60,16 @@ class Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Starts the command on its cores; its output is discarded."""
+    """Starts the command at its place and on its cores; its output is discarded.
+
+    Attributes
+    ----------
+    progress : file in which its progress arrives
+    """
 
     command: Sequence[str]
     priority: Priority
-    directory: str
+    place: Place
     progress: Path
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -75,19 +82,23 @@ class Launcher:
         self.progress.write_text("")
         preload()
         try:
-            with self.priority.handed_down():
+            with self.place.prepared() as directory, self.priority.handed_down():
                 return subprocess.Popen(  # noqa: S603 - running the command is what it is for
                     list(self.command),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    cwd=self.directory,
-                    env={**os.environ, "BERTH_PROGRESS": str(self.progress)},
+                    cwd=directory,
+                    env={**os.environ, "BERTH_PROGRESS": self.place.progress},
                     start_new_session=True,
-                    preexec_fn=self.priority.apply_to_program,  # noqa: PLW1509 - one thread
+                    preexec_fn=self._prepare_process,  # noqa: PLW1509 - one thread
                 )
         except (OSError, subprocess.SubprocessError) as error:
             raise NoProgressError(f"the command could not be started: {error}") from error
+
+    def _prepare_process(self) -> None:
+        self.place.enter()
+        self.priority.apply_to_program()
 
 
 def prepare(launcher: Launcher, *, patience_s: float) -> Program:
@@ -126,7 +137,7 @@ class ReportingProgram:
     way = "progress"
 
     def __init__(self, launcher: Launcher, process: subprocess.Popen[bytes]) -> None:
-        self._launcher, self._process = launcher, process
+        self._launcher, self._process, self.place = launcher, process, launcher.place
 
     def stretch(self, seconds: float, mark: Mark) -> Stretch:
         """Let it run for about so long."""
@@ -176,7 +187,7 @@ class RepeatedProgram:
     way = "repeated runs"
 
     def __init__(self, launcher: Launcher, patience_s: float) -> None:
-        self._launcher, self._patience_s = launcher, patience_s
+        self._launcher, self._patience_s, self.place = launcher, patience_s, launcher.place
 
     def stretch(self, seconds: float, mark: Mark) -> Stretch:
         """Run it until so much time has passed; a run that began is finished."""

@@ -4,14 +4,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Final
 
-from apps.execution.backends.profiler import machine, scheduling
+from apps.execution.backends.profiler import machine, sandbox, scheduling
 from apps.execution.backends.profiler.counters import (
     CoreTimes,
     ThreadTimes,
@@ -19,6 +19,7 @@ from apps.execution.backends.profiler.counters import (
 )
 from apps.execution.backends.profiler.program import Launcher, Program, Stretch, prepare
 from apps.execution.backends.profiler.reference import ReferenceProcess
+from apps.execution.backends.profiler.sandbox import Directory, Place
 from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.backends.profiler.stressor import StressProcess
 from apps.profiling.core.paired import Pair, cpu_share, noise_prior
@@ -42,6 +43,7 @@ class Settings:
     ----------
     cpu : core of the program
     directory : working directory of the command, and where the disk is pressed
+    has_sandbox : whether each run gets a sandbox
     patience_s : max time of one run, or until the first report of progress
     """
 
@@ -52,6 +54,7 @@ class Settings:
     window_s: float = 0.4
     patience_s: float = 20.0
     is_realtime: bool = True
+    has_sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Profile:
     Attributes
     ----------
     noise : of a pair, by basis; None if too few windows are valid
+    sandbox : "copy-on-write", "empty directory", or None without one
+    sandbox_note : what the sandbox does not enforce, and why; empty if nothing
     cpu_share : CPU seconds of the program per second without a stressor or wait for the core
     """
 
@@ -68,6 +73,8 @@ class Profile:
     way: str
     priority_note: str
     is_realtime: bool
+    sandbox: str | None
+    sandbox_note: str
     machine: dict[str, object]
     noise: dict[str, NoisePrior | None]
     cpu_share: float | None
@@ -101,14 +108,20 @@ def profile(settings: Settings, on_progress: OnProgress) -> Profile:
 def started(settings: Settings, priority: Priority) -> Iterator[Program]:
     """Start the program, and end it afterwards."""
     with tempfile.TemporaryDirectory(prefix="berth-profile-") as folder:
-        launcher = Launcher(
-            settings.command, priority, settings.directory, Path(folder) / "progress"
-        )
-        program = prepare(launcher, patience_s=settings.patience_s)
-        try:
-            yield program
-        finally:
-            program.close()
+        progress = Path(folder) / "progress"
+        with _place(settings, progress) as place:
+            launcher = Launcher(settings.command, priority, place, progress)
+            program = prepare(launcher, patience_s=settings.patience_s)
+            try:
+                yield program
+            finally:
+                program.close()
+
+
+def _place(settings: Settings, progress: Path) -> AbstractContextManager[Place]:
+    if settings.has_sandbox:
+        return sandbox.opened(settings.directory, progress)
+    return nullcontext(Directory(settings.directory, str(progress)))
 
 
 @dataclass(slots=True)
@@ -159,6 +172,8 @@ class Session:
             way=self.program.way,
             priority_note=self.priority.note,
             is_realtime=self.priority.is_realtime,
+            sandbox=self.program.place.sandbox,
+            sandbox_note=self.program.place.note,
             machine=machine.facts((self.settings.cpu,)),
             noise={basis.value: prior for basis, prior in noise.items()},
             cpu_share=cpu_share(alone),
