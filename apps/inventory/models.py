@@ -227,6 +227,14 @@ class Change(models.Model):
         help_text="interference that the job of a claim tolerates, by source; empty: unknown",
     )
 
+    class Meta:
+        indexes = (
+            # the version of the servers: without it, a poll reads all changes since the last one
+            models.Index(
+                fields=["seq"], name="change_of_topology", condition=Q(kind=ChangeKind.TOPOLOGY)
+            ),
+        )
+
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"
 
