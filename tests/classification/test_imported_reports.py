@@ -10,6 +10,8 @@ from rest_framework.test import APIClient
 from apps.accounts.core.roles import Role
 from apps.classification import selectors
 from apps.classification.models import PendingFold
+from apps.classification.services.reports import import_report
+from apps.common.core.errors import ConflictError
 from apps.common.core.interference import SOURCES
 from apps.profiling.core.report import seal
 from apps.profiling.models import ImportedReport, Measurement, ReportKey
@@ -19,6 +21,7 @@ from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Application
 from apps.workloads.services import submit_jobs
 from tests import factories
+from tests.races import at_once
 
 pytestmark = pytest.mark.django_db
 KEY = "k" * 32
@@ -98,6 +101,32 @@ def test_a_report_is_imported_once(api: APIClient) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (
         409, "The report was imported for the application xz.",
     )  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_imports_of_a_report_at_once_store_it_once() -> None:
+    factories.cluster()
+    ReportKey.objects.create(name="workshop", secret=KEY.encode())
+    body = report()
+    found = at_once(2, lambda: import_report(body, application=None, by=None).pk)
+    assert found[0] == found[1]
+    assert (ImportedReport.objects.count(), Measurement.objects.count()) == (1, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_report_at_once_for_two_applications_is_imported_for_one() -> None:
+    factories.cluster()
+    ReportKey.objects.create(name="workshop", secret=KEY.encode())
+    body, names = report(), iter(["one", "two"])
+
+    def attempt() -> str:
+        try:
+            return import_report(body, application=next(names), by=None).application.name
+        except ConflictError as error:
+            return str(error)
+
+    texts = sorted(at_once(2, attempt), key=len)
+    assert texts[1] == f"The report was imported for the application {texts[0]}."
 
 
 def test_two_reports_of_a_program_are_combined(api: APIClient) -> None:

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -74,14 +74,14 @@ def represent_key(key: ReportKey) -> dict[str, Any]:
     }
 
 
-def represent_report(report: ImportedReport) -> dict[str, Any]:
-    """JSON of an imported report."""
+def represent_report(report: ImportedReport, command: list[str]) -> dict[str, Any]:
+    """JSON of an imported report; lists read its command without the large rest."""
     return {
         "id": str(report.pk),
         "application": report.application.name,
         "digest": report.digest,
         "key": report.key_name,
-        "command": report.report["command"],
+        "command": command,
         "cells": report.cells,
         "created_by": report.created_by.username if report.created_by else None,
         "created_at": time(report.created_at),
@@ -144,11 +144,12 @@ class ReportList(ListView):
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ImportedReport]:
         """Return all imported reports."""
-        return ImportedReport.objects.select_related("application", "created_by")
+        rows = ImportedReport.objects.select_related("application", "created_by")
+        return rows.defer("report").annotate(command=F("report__command"))
 
-    def represent(self, row: ImportedReport) -> dict[str, Any]:
+    def represent(self, row: Any) -> dict[str, Any]:
         """Return a report as JSON."""
-        return represent_report(row)
+        return represent_report(row, row.command)
 
     @extend_schema(request=ReportRequestSerializer, responses={201: ImportedReportSerializer})
     def post(self, request: Request) -> Response:
@@ -165,6 +166,7 @@ class ReportList(ListView):
                 by=principal_of(request).user_id,
             )
             location = f"/api/v1/profile-reports/?application={imported.application.name}"
-            return KeyedResponse(201, location, represent_report(imported))
+            shown = represent_report(imported, imported.report["command"])
+            return KeyedResponse(201, location, shown)
 
         return once(request, request.data, create)

@@ -80,18 +80,20 @@ def import_report(
     name = application or application_of(tuple(sealed["command"]))
     cells = report_cells(sealed)
     with transaction.atomic():
-        found = _known(sealed["digest"], name)
-        if found is not None:
-            return found
         row = _lock(name)
-        imported = ImportedReport.objects.create(
-            application=row,
-            digest=sealed["digest"],
-            key_name=key.name,
-            report=dict(sealed),
-            cells=len(cells),
-            created_by_id=by,
+        values = {
+            "application": row,
+            "key_name": key.name,
+            "report": dict(sealed),
+            "cells": len(cells),
+            "created_by_id": by,
+        }
+        # two requests with one report meet at its digest, whatever applications they name
+        imported, is_new = ImportedReport.objects.get_or_create(
+            digest=sealed["digest"], defaults=values
         )
+        if not is_new:
+            return _known(imported, row)
         _store(row, cells)
         if selectors.current_profile_ids([row.pk]):
             request_folds([row.pk])
@@ -130,14 +132,12 @@ def _trusted_key(sealed: Mapping[str, Any]) -> ReportKey:
     raise InvalidInputError([FieldProblem("/report/signature", "untrusted", detail)])
 
 
-def _known(digest: str, application: str) -> ImportedReport | None:
-    rows = ImportedReport.objects.select_related("application", "created_by")
-    found = rows.filter(digest=digest).first()
-    if found is not None and found.application.name != application:
+def _known(imported: ImportedReport, application: Application) -> ImportedReport:
+    if imported.application_id != application.pk:
         raise ConflictError(
-            f"The report was imported for the application {found.application.name}."
+            f"The report was imported for the application {imported.application.name}."
         )
-    return found
+    return imported
 
 
 def _lock(name: str) -> Application:
