@@ -57,7 +57,9 @@ function show(found) {
 function row(victim) {
   const line = element("tr");
   const name = element("td");
-  name.append(element("a", victim.name, "", { href: `/jobs/${victim.id}/` }));
+  name.append(
+    victim.id ? element("a", victim.name, "", { href: `/jobs/${victim.id}/` }) : "a job that you may not see",
+  );
   const target = element("td");
   const missed = victim.breaks_promise;
   target.append(element("span", missed ? "missed" : "kept", `badge ${missed ? "bad" : "ok"}`));
