@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
 from django.db.models import DateTimeField, Func
@@ -53,10 +54,11 @@ def fetch_rows(
         return cursor.fetchall()
 
 
-def number_array(values: Iterable[float]) -> str:
-    """Return numbers as the text of an array, for a parameter with a cast.
+def number_array(values: Iterable[float | UUID]) -> str:
+    """Return numbers or UUIDs as the text of an array, for COPY or a parameter with a cast.
 
-    Almost three times as fast as a list, whose items psycopg converts one by one.
+    Almost three times as fast as a list, whose items psycopg converts one by one. A comparison
+    such as ``id = ANY(%s)`` needs no cast: the column gives the type.
     """
     return f"{{{','.join(map(str, values))}}}"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.execution.core.migration import TO_RESTART
 from apps.execution.core.port import EndReport, Outcome
 from apps.execution.services.locks import lock_launches
@@ -53,7 +53,8 @@ def record_started(launches: Mapping[int, float], *, worker: str, lease_s: float
     """
     ids = sorted(launches)
     lock_launches(ids)
-    changed = fetch_rows(_START, [worker, lease_s, ids, [launches[launch] for launch in ids]])
+    started = number_array(launches[launch] for launch in ids)
+    changed = fetch_rows(_START, [worker, lease_s, number_array(ids), started])
     workloads.record_transitions(workloads.start_running(dict(changed)))
 
 
@@ -69,8 +70,8 @@ def record_ended(
     changed = fetch_rows(
         _END,
         [
-            [row.launch for row in rows],
-            [row.at_s for row in rows],
+            number_array(row.launch for row in rows),
+            number_array(row.at_s for row in rows),
             [row.outcome for row in rows],
             [row.message for row in rows],
             [row.exit_code for row in rows],

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.models import ServerState
 
 
@@ -35,7 +35,7 @@ def lock_servers(server_ids: Iterable[int]) -> dict[int, tuple[float, float, flo
                   network_bps * oversubscription - used_network_bps,
                   storage_bytes * oversubscription - used_storage_bytes
            FROM inventory_server WHERE id = ANY(%s) AND state = %s ORDER BY id FOR UPDATE""",
-        [sorted(set(server_ids)), ServerState.ACTIVE],
+        [number_array(sorted(set(server_ids))), ServerState.ACTIVE],
     )
     return {server: (memory, network, storage) for server, memory, network, storage in rows}
 
@@ -45,7 +45,7 @@ def lock_units(unit_ids: Iterable[int]) -> dict[int, int | None]:
     rows = fetch_rows(
         """SELECT id, allocation_id FROM inventory_resourceunit
            WHERE id = ANY(%s) ORDER BY id FOR UPDATE""",
-        [sorted(set(unit_ids))],
+        [number_array(sorted(set(unit_ids)))],
     )
     return dict(rows)
 
@@ -73,7 +73,7 @@ def allocate_units(owners: Mapping[int, int], usages: Sequence[Usage]) -> None:
         """UPDATE inventory_resourceunit AS u SET allocation_id = d.owner, version = u.version + 1
            FROM unnest(%s::bigint[], %s::bigint[]) AS d(unit, owner)
            WHERE u.id = d.unit AND u.allocation_id IS NULL RETURNING u.id""",
-        [list(owners), list(owners.values())],
+        [number_array(owners), number_array(owners.values())],
     )
     if len(allocated) != len(owners):
         raise RuntimeError(f"{len(owners) - len(allocated)} locked units were not free")
@@ -85,7 +85,7 @@ def release_units(
     unit_ids: Iterable[int], *, allocation_ids: Sequence[int], usages: Sequence[Usage]
 ) -> None:
     """Lock and free the units of allocations, and subtract their usage from their servers."""
-    units = sorted(unit_ids)
+    units = number_array(sorted(unit_ids))
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT FROM inventory_resourceunit WHERE id = ANY(%s) ORDER BY id FOR UPDATE",
@@ -93,12 +93,12 @@ def release_units(
         )
         cursor.execute(
             "SELECT FROM inventory_server WHERE id = ANY(%s) ORDER BY id FOR UPDATE",
-            [sorted({usage.server_id for usage in usages})],
+            [number_array(sorted({usage.server_id for usage in usages}))],
         )
         cursor.execute(
             """UPDATE inventory_resourceunit SET allocation_id = NULL, version = version + 1
                WHERE id = ANY(%s) AND allocation_id = ANY(%s)""",
-            [units, list(allocation_ids)],
+            [units, number_array(allocation_ids)],
         )
         cursor.execute(_ADD_USAGE.format(sign="-"), _columns(usages))
 
@@ -117,5 +117,5 @@ WHERE s.id = d.server
 """
 
 
-def _columns(usages: Sequence[Usage]) -> list[list[int]]:
-    return [[usage[i] for usage in usages] for i in range(len(Usage._fields))]
+def _columns(usages: Sequence[Usage]) -> list[str]:
+    return [number_array(usage[i] for usage in usages) for i in range(len(Usage._fields))]

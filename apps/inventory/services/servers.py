@@ -77,7 +77,7 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
         (
             (
                 *(seq, str(c.kind), at, cluster_s, c.server_id, c.allocation_id),
-                *(list(c.unit_ids), list(c.vector), list(c.caused), list(c.tolerated)),
+                *map(number_array, (c.unit_ids, c.vector, c.caused, c.tolerated)),
             )
             for seq, c in zip(numbers, changes, strict=True)
         ),

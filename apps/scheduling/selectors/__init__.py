@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from apps.common.core.interference import N_SOURCES
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import ChangeKind as LoggedKind
@@ -273,7 +273,7 @@ def claimed_jobs(
     cluster_s : now
     start_delay_s : cluster seconds from the commit of a job to its start
     """
-    rows = fetch_rows(_CLAIMED, [list(job_ids)])
+    rows = fetch_rows(_CLAIMED, [number_array(job_ids)])
     return [_claimed(row, cluster_s, start_delay_s) for row in rows]
 
 

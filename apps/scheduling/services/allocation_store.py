@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.common.infrastructure.database import copy_rows, fetch_rows
+from apps.common.infrastructure.database import copy_rows, fetch_rows, number_array
 from apps.inventory import services as inventory
 from apps.inventory.models import ChangeKind
 from apps.inventory.services import NewChange, Usage, append_changes
@@ -89,15 +89,9 @@ def record_allocations(
         (
             (
                 *(row.allocation, row.grant.job, row.grant.decision, row.server),
-                *(row.units, len(row.units), _total(row, 0), _total(row, 1), _total(row, 2)),
-                *(
-                    list(row.grant.caused),
-                    list(row.grant.tolerated),
-                    number,
-                    at,
-                    cluster_s,
-                    row.grant.moved_from,
-                ),
+                *(number_array(row.units), len(row.units), *(_total(row, i) for i in range(3))),
+                *(number_array(row.grant.caused), number_array(row.grant.tolerated)),
+                *(number, at, cluster_s, row.grant.moved_from),
             )
             for row, number in zip(new, numbers, strict=True)
         ),
@@ -179,5 +173,5 @@ def end_allocations(live: Sequence[LiveAllocation], *, at: datetime, cluster_s: 
             """UPDATE scheduling_allocation AS a
                SET released_seq = d.seq, released_at = %s, released_s = %s
                FROM unnest(%s::bigint[], %s::bigint[]) AS d(id, seq) WHERE a.id = d.id""",
-            [at, cluster_s, allocations, numbers],
+            [at, cluster_s, number_array(allocations), number_array(numbers)],
         )

@@ -13,7 +13,7 @@ import numpy as np
 from django.db import transaction
 
 from apps.common.core.ids import uuid7
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES
 from apps.inventory.selectors import cluster_now, cluster_time
@@ -86,7 +86,7 @@ def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> set[UUID]:
              AND (state IN ('submitted', 'queued') AND NOT held
                   OR state IN ('starting', 'running') AND units_missing > 0)
            ORDER BY id FOR NO KEY UPDATE""",
-        [sorted(job_ids), agent],
+        [number_array(sorted(job_ids)), agent],
     )
     return {row[0] for row in rows}
 
@@ -130,7 +130,7 @@ def _write(
     )
     if len(placed) + len(grown) != len(won):
         raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")
-    waited = dict(fetch_rows(_WAITED, [now, sorted(placed)]))
+    waited = dict(fetch_rows(_WAITED, [now, number_array(sorted(placed))]))
     insert_batches((p.place for p, _ in won), at=now, code_version=agent.code_version)
     insert_decisions(
         [placed_row(p, grant, agent, now, cluster_s, waited.get(grant.job)) for p, grant in won]

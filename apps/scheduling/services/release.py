@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.common.infrastructure.notifications import notify
 from apps.inventory.selectors import cluster_time
 from apps.inventory.services import Usage
@@ -44,7 +44,7 @@ def _release(select: str, keys: Sequence[Any]) -> int:
         return 0
     rows = [
         LiveAllocation(allocation, units, Usage(*usage))
-        for allocation, units, *usage in fetch_rows(select, [sorted(keys)])
+        for allocation, units, *usage in fetch_rows(select, [number_array(sorted(keys))])
     ]
     if rows:
         now = cluster_time()

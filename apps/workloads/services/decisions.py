@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
@@ -61,8 +61,8 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
              AND j.claimed_by = %s
            RETURNING j.id""",
         [
-            cluster_s, cluster_s, [row.job_id for row in rows], [row.units for row in rows],
-            [row.missing for row in rows],
+            cluster_s, cluster_s, number_array(row.job_id for row in rows),
+            number_array(row.units for row in rows), number_array(row.missing for row in rows),
             [row.run_s for row in rows], [row.run_high_s for row in rows],
             [row.reason for row in rows], [row.message for row in rows],
             [as_json(row.predicted) for row in rows], agent,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
@@ -41,7 +41,7 @@ def start_running(started: Mapping[UUID, float]) -> list[tuple[Any, ...]]:
            FROM unnest(%s::uuid[], %s::float8[]) AS d(id, at)
            WHERE j.id = d.id AND j.state = 'starting'
            RETURNING j.id, j.name, j.project_id, j.state""",
-        [ids, [started[key] for key in ids]],
+        [number_array(ids), number_array(started[key] for key in ids)],
     )
 
 
@@ -74,8 +74,8 @@ def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple
            WHERE j.id = d.id AND j.state = ANY(%s)
            RETURNING j.id, j.name, j.project_id, j.state""",
         [
-            [row.job_id for row in rows], [row.state for row in rows],
-            [row.finished_s for row in rows], [row.reason for row in rows],
+            number_array(row.job_id for row in rows), [row.state for row in rows],
+            number_array(row.finished_s for row in rows), [row.reason for row in rows],
             [row.message for row in rows], [row.attainment for row in rows],
             [row.exit_code for row in rows], sorted(only_from),
         ],

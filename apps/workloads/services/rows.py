@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import connection
 
 from apps.common.core.errors import NotFoundError
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, states_before
@@ -40,7 +40,7 @@ def lock_jobs(job_ids: Iterable[UUID]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT FROM workloads_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE",
-            [sorted(job_ids)],
+            [number_array(sorted(job_ids))],
         )
 
 
