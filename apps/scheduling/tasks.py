@@ -16,7 +16,7 @@ from django.conf import settings
 from apps.common.infrastructure.notifications import acknowledge, notify
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.common.infrastructure.worker_results import store_result
-from apps.scheduling.core import fused
+from apps.scheduling.core.warm_up import compile_kernels
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.by_worker import COUNTERFACTUAL_TASK, FLIPS_TASK, REPLAY_TASK
@@ -121,4 +121,4 @@ def warm_up(**_: Any) -> None:
     """Load the compiled kernels before the first job needs them, in workers that run agents."""
     if AGENT_QUEUE in current_app.amqp.queues.consume_from:
         with warming_up(Kernels.SCHEDULING):
-            fused.warm_up()
+            compile_kernels()

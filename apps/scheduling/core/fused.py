@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
-from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot, Topology
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot
 from apps.scheduling.core import expected, policies, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
-from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.encoding import MARGIN, Form
 from apps.scheduling.core.expected import ALONE, DEFAULT, Share, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
@@ -206,34 +204,6 @@ _UNKNOWN: Final = float("nan")
 _NOT_READ: Final = as_readonly(np.empty(0, dtype=np.bool_))  # of a single unit: none is picked
 _NO_ROOM: Final = as_readonly(np.empty(0, dtype=np.int32))
 _FIRST: Final = as_readonly(np.zeros(1, dtype=np.int64))
-
-
-def warm_up() -> None:
-    """Compile the kernels, or load them from the cache.
-
-    Processes that decide call this at their start, as compilation takes some seconds.
-    """
-    zero = np.zeros(1, dtype=np.int32)
-    topology = Topology(
-        unit_id=np.arange(2),
-        unit_server=np.zeros(2, dtype=np.int32),
-        unit_core=np.arange(2, dtype=np.int32),
-        server_id=np.zeros(1, dtype=np.int64),
-        server_name=("warm",),
-        server_first_unit=zero,
-        server_units=zero + np.int32(2),
-        server_platform=zero,
-        server_rack=zero,
-        server_capacity=np.ones((1, 3)),
-        server_labels=(frozenset(),),
-        platform_name=("warm",),
-        rack_name=("warm",),
-    )
-    scores = np.zeros(N_SOURCES)
-    request = Request("warm", 1, scores, scores, measure_rank=True)
-    copy = ClusterCopy(topology)
-    for policy in (FusedTarcil(), FusedExpected()):
-        policy.place(copy.snapshot(), [request], np.random.default_rng(0))
 
 
 def _count_free_units(facts: TopologyFacts, unit_free: Bools) -> Shorts:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from apps.scheduling.core import kernels, policies
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.fused import FusedTarcil, warm_up
+from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Placed, Request, Within
+from apps.scheduling.core.warm_up import compile_kernels
 from tests.scheduling.core.clusters import loaded, request, topology
 
 request_fields = st.fixed_dictionaries(
@@ -62,7 +63,7 @@ def test_the_kernel_decides_like_the_assembled_policy(
 
 
 def test_each_kernel_is_compiled_once_for_all_requests() -> None:
-    warm_up()
+    compile_kernels()
     rng = np.random.default_rng(1)
     writable = replace(loaded(topology((4, 8)), 0.5, rng), unit_free=np.ones(12, dtype=np.bool_))
     field_sets = [
