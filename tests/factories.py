@@ -1,8 +1,10 @@
 """Rows for tests: each function saves one row, with plausible defaults for omitted fields."""
 
+import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -47,7 +49,8 @@ from apps.profiling.models import Measurement, ProfilingRun
 from apps.scheduling.models import Allocation, Decision, Shadow, ShadowDecision
 from apps.testbed.core.pairs.rounds import Round, summary
 from apps.testbed.models import MeasuredPair
-from apps.workloads.models import Application, Job, WaitingShape
+from apps.workloads.core.archives import digest_of
+from apps.workloads.models import Application, Archive, Job, WaitingShape
 from tests.classification.core.profiles import profile as believed
 
 MOMENT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -511,3 +514,20 @@ def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[Me
     truth = application_truth(seed, about.name, about.kind, catalogue(names, seed=seed))
     runs = [ProbeRun.of(planned) for planned in run.plan["runs"]]
     return list(probe(truth, runs, np.random.default_rng(run.seed)).cells)
+
+
+def archive(files: Mapping[str, bytes]) -> Archive:
+    """A stored archive, not compressed."""
+    data = tar_of(files)
+    return Archive.objects.create(digest=digest_of(data), data=data)
+
+
+def tar_of(files: Mapping[str, bytes]) -> bytes:
+    """A tar file with files of these contents."""
+    raw = BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o644
+            tar.addfile(info, BytesIO(content))
+    return raw.getvalue()

@@ -177,6 +177,22 @@ class JobCountChange(models.Model):
         return f"{self.change:+d} {self.state}"
 
 
+class Archive(models.Model):
+    """An archive of files that commands get; equal ones are stored once.
+
+    It is deleted with the last job that has it.
+    """
+
+    digest = models.CharField(max_length=71, primary_key=True, help_text="sha256:...")
+    data = models.BinaryField()
+    used_at = models.DateTimeField(
+        db_default=DatabaseClock(), help_text="wall time; of the last submission that named it"
+    )
+
+    def __str__(self) -> str:
+        return self.digest
+
+
 class Job(models.Model):
     """One job: its specification and its status.
 
@@ -226,6 +242,10 @@ class Job(models.Model):
     )  # fmt: skip
     program = models.JSONField(
         null=True, help_text="command, environment and working directory; null: emulated"
+    )
+    # without an index of its own: job_with_files
+    files = models.ForeignKey(
+        Archive, on_delete=models.PROTECT, null=True, related_name="jobs", db_index=False
     )
     generation = models.PositiveIntegerField(default=1)
 
@@ -379,6 +399,12 @@ class Job(models.Model):
                 fields=["attainment"],
                 name="job_by_attainment",
                 condition=Q(finished_at__isnull=False),
+            ),
+            # retention: whether a job has an archive; submission: whether one of the project has
+            models.Index(
+                fields=["files", "project"],
+                name="job_with_files",
+                condition=Q(files__isnull=False),
             ),
             # feedback, retention: jobs by their end
             models.Index(

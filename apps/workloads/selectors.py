@@ -15,12 +15,13 @@ from django.utils.module_loading import import_string
 from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
 from apps.common.infrastructure.database import fetch_rows
+from apps.workloads.core.archives import Archive as ArchiveSpec
 from apps.workloads.core.deleted import missing_job_text
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
 from apps.workloads.core.spec import Constraints, JobLimits, JobSpec, QualityGuarantee
 from apps.workloads.core.targets import read_target
 from apps.workloads.infrastructure.name_search import words_query
-from apps.workloads.models import Application, Batch, Job
+from apps.workloads.models import Application, Archive, Batch, Job
 
 NEWEST: Final = 2_000  # jobs in which words of a search are counted
 COMMON_FROM: Final = 40
@@ -123,7 +124,14 @@ def _program(job: Job) -> dict[str, Any]:
     """Return the fields of a job's command; empty without one."""
     if job.program is None:
         return {}
-    return {**job.program, "command": tuple(job.program["command"])}
+    files = None if job.files_id is None else ArchiveSpec(job.files_id)
+    return {**job.program, "command": tuple(job.program["command"]), "files": files}
+
+
+def files_of(job: Job) -> bytes | None:
+    """Return the archive of a job; None if it has none."""
+    found = Archive.objects.filter(pk=job.files_id).values_list("data", flat=True).first()
+    return None if found is None else bytes(found)
 
 
 def submission_of(job: Job) -> dict[str, Any]:
@@ -143,6 +151,7 @@ def submission_of(job: Job) -> dict[str, Any]:
         "sample_size": job.sample_size,
         "guarantee": job.guarantee,
         **(job.program or {}),
+        "files": job.files_id,
     }
     spec |= {name: value for name, value in optional.items() if value}
     spec["gang"] = job.gang

@@ -130,6 +130,10 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "working_directory": args.chdir,
     }
     job |= {name: value for name, value in values.items() if value is not None}
+    if args.files is not None:
+        from controlplane.cli.archive import read_files  # noqa: PLC0415 - rarely needed
+
+        job["files"] = read_files(args.files)
     if args.max_cost is not None:
         job["constraints"] = {"max_cost": args.max_cost}
     if args.label:

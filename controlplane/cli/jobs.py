@@ -67,6 +67,11 @@ def add_job_options(parser: ArgumentParser) -> None:
     add("--priority", type=int)
     add("--env", action="append", metavar="NAME=VALUE", help="variable of the command")
     add("--chdir", metavar="DIR", help="working directory of the command, on the server")
+    add(
+        "--files",
+        metavar="PATH",
+        help="directory or tar file that is unpacked into the new working directory",
+    )
     add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")
     add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
     add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")

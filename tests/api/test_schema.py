@@ -215,6 +215,7 @@ def check_answer(path: str, method: str, status: int, body: Any, *, absent: str 
 NOT_JSON = {
     *("/api/v1/stream/", "/api/v1/schema/", "/api/v1/audit/export/"),
     "/api/v1/jobs/{job_id}/output/",
+    "/api/v1/jobs/{job_id}/files/",
 }
 # of decisions by agents, which `tests/scheduling/test_counterfactuals.py` makes
 NOT_MADE = {"/api/v1/decisions/{decision_id}/flips/"}

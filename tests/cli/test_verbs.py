@@ -15,7 +15,9 @@ from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState
+from apps.workloads.core.archives import members
 from apps.workloads.models import Job
+from apps.workloads.selectors import files_of
 from controlplane.cli.errors import Exit
 from tests import factories
 from tests.api.cluster import build_cluster, place
@@ -312,3 +314,36 @@ def test_a_command_without_a_server_that_runs_it_is_refused(berth: Berth) -> Non
     code, _, err = berth("submit", "--", "ls")
     assert code != Exit.OK
     assert "no server of this cluster runs commands" in err
+
+
+def test_a_directory_or_an_archive_is_sent_with_a_command(berth: Berth, tmp_path: Path) -> None:
+    factories.server("box-1", of=factories.platform("box", cores=2), backend="agent")
+    folder, archive = tmp_path / "folder", tmp_path / "files.tar"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data/in").write_text("hello")
+    (folder / "main.sh").write_text("cat data/in")
+    (folder / "main.sh").chmod(0o755)
+    archive.write_bytes(factories.tar_of({"main.sh": b"true"}))
+    stored = []
+    for path in (folder, archive, folder):
+        code, out, _ = berth("submit", "--files", str(path), "--", "./main.sh")
+        assert code == Exit.OK
+        stored.append(files_of(Job.objects.get(pk=out.strip())) or b"")
+    assert stored[0] == stored[2]
+    found = members(stored[0])
+    assert [(member.path, member.data) for member in found] == [
+        ("data", b""), ("data/in", b"hello"), ("main.sh", b"cat data/in"),
+    ]  # fmt: skip
+    assert found[-1].mode == 0o755
+    assert stored[1] == archive.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["missing", "text", "empty"])
+def test_files_that_cannot_be_sent_are_a_usage_error(
+    berth: Berth, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "text").write_text("no archive")
+    (tmp_path / "empty").mkdir()
+    code, _, err = berth("submit", "--files", str(tmp_path / kind), "--", "true")
+    assert code == Exit.USAGE
+    assert str(tmp_path / kind) in err

@@ -247,6 +247,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/jobs/<uuid:job_id>/migrations": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/tasks": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/output": api(get=PROJECT_READERS),
+    "api/v1/jobs/<uuid:job_id>/files": api(get=PROJECT_READERS),
     "api/v1/jobs/<uuid:job_id>/preemption": api(get=OPERATORS),
     "api/v1/jobs/<uuid:job_id>/preemption/apply": api(
         post=OPERATORS, body={"POST": {"basis": "0"}}
@@ -263,6 +264,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/agents/register": api(post=AGENTS),
     "api/v1/agents/sync": api(post=AGENTS),
     "api/v1/agents/output": api(post=AGENTS),
+    "api/v1/agents/files": api(post=AGENTS),
     "api/v1/agents/credential": api(post=AGENTS),
     # placement: plans name jobs of all projects
     "api/v1/previews": api(post=OPERATORS),

@@ -194,6 +194,7 @@ def _running_job(
         labels={"team": f"{MARKER}-label"},
         annotations={"note": f"{MARKER}-note"},
         reason_message=f"{MARKER}-reason",
+        files=factories.archive({f"{MARKER}-file": b"of the project"}),
     )
     source, target = servers[0], servers[2]
     candidates = [factories.candidate(source, verdict="chosen"), factories.candidate(target)]

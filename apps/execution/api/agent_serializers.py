@@ -136,6 +136,19 @@ class OutputSerializer(serializers.Serializer[Any]):
     chunk = serializers.CharField(max_length=MAX_BASE64, help_text="Base64, of at most 64 KiB.")
 
 
+class FilesRequestSerializer(serializers.Serializer[Any]):
+    """A launch with files."""
+
+    epoch = serializers.IntegerField(min_value=0, max_value=MAX_ID)
+    launch = serializers.IntegerField(min_value=1, max_value=MAX_ID)
+
+
+class LaunchFilesSerializer(serializers.Serializer[Any]):
+    """The files of a launch."""
+
+    archive = serializers.CharField(help_text="Tar file, plain or with gzip, in base64.")
+
+
 class AgentSerializer(serializers.Serializer[Any]):
     """An agent."""
 

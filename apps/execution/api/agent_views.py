@@ -23,6 +23,8 @@ from apps.execution.api.agent_serializers import (
     CredentialSerializer,
     EnrolmentSerializer,
     EnrolSerializer,
+    FilesRequestSerializer,
+    LaunchFilesSerializer,
     NewEnrolmentSerializer,
     OrdersSerializer,
     OutputSerializer,
@@ -44,6 +46,7 @@ from apps.execution.models import ServerAgent
 from apps.execution.selectors.agents import agents
 from apps.execution.services import agent_credentials as credentials
 from apps.execution.services import agents as service
+from apps.execution.services.files import archive_for
 from apps.execution.services.heartbeats import beat
 from apps.execution.services.output import MAX_CHUNK, append_output
 from apps.execution.services.task_samples import record_samples
@@ -210,6 +213,17 @@ def _decoded(text: str) -> bytes:
     if not 0 < len(data) <= MAX_CHUNK:
         raise ValueError(f"must have 1 to {MAX_CHUNK} bytes, not {len(data)}")
     return data
+
+
+class Files(AgentView):
+    """Files of a command."""
+
+    @extend_schema(request=FilesRequestSerializer, responses=LaunchFilesSerializer)
+    def post(self, request: Request) -> Response:
+        """Return the files of a launch that the agent was ordered to run."""
+        given = validated(FilesRequestSerializer, request.data)
+        data = archive_for(self.agent(request), given["epoch"], given["launch"])
+        return Response({"archive": base64.b64encode(data).decode()})
 
 
 class RotateCredential(AgentView):

@@ -54,6 +54,7 @@ urlpatterns = [
     *route("agents/register/", agent_views.RegisterAgent.as_view(), "api-agent-register"),
     *route("agents/sync/", agent_views.Sync.as_view(), "api-agent-sync"),
     *route("agents/output/", agent_views.Output.as_view(), "api-agent-output"),
+    *route("agents/files/", agent_views.Files.as_view(), "api-agent-files"),
     *route("agents/credential/", agent_views.RotateCredential.as_view(), "api-agent-credential"),
     *route("agents/<str:name>/", agent_views.AgentDetail.as_view(), "api-agent"),
 ]

@@ -60,6 +60,7 @@ class CommandOrder:
         None = no limit
     suspend : whether its processes must be stopped now, and may continue later
     is_suspended : whether the control plane has recorded that they are stopped
+    files : digest of the archive of its working directory; empty = it has none
     """
 
     launch: int
@@ -75,3 +76,4 @@ class CommandOrder:
     duration_s: float | None = None
     suspend: bool = False
     is_suspended: bool = False
+    files: str = ""

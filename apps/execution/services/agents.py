@@ -18,6 +18,7 @@ from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.common.infrastructure.notifications import listening
 from apps.execution.core.agent.wire import (
+    FILES_FROM,
     LOST,
     RESUMED,
     STARTED,
@@ -27,7 +28,7 @@ from apps.execution.core.agent.wire import (
     Told,
     told_by,
 )
-from apps.execution.core.port import CommandOrder, EndReport, SuspensionReport
+from apps.execution.core.port import CommandOrder, EndReport, Outcome, SuspensionReport
 from apps.execution.models import ServerAgent
 from apps.execution.services.heartbeats import beat, store_heartbeats
 from apps.execution.services.launch_reports import record_ended, record_started
@@ -48,7 +49,7 @@ SELECT l.id, j.id, j.name, l.state = 'running', l.cancel_requested OR j.cancel_r
        ARRAY(SELECT u.core FROM inventory_resourceunit u WHERE u.id = ANY(a.unit_ids)
              ORDER BY u.core),
        a.memory_bytes, j.program, j.duration_s, j.suspension IN ('requested', 'suspended'),
-       j.suspension IN ('suspended', 'resuming')
+       j.suspension IN ('suspended', 'resuming'), coalesce(j.files_id, '')
 FROM scheduling_allocation a
 JOIN workloads_job j ON j.id = a.job_id
 JOIN execution_launch l ON l.job_id = j.id AND l.state IN ('requested', 'running')
@@ -162,7 +163,27 @@ def require_epoch(agent: ServerAgent, epoch: int) -> None:
 def orders_of(server_id: int) -> list[CommandOrder]:
     """Return all live launches on a server, with those requested now."""
     request_launches(AGENT, limit=MAX_LAUNCHES, server=server_id)
-    return [_order(row) for row in fetch_rows(_ORDERS, [server_id, AGENT])]
+    orders = [_order(row) for row in fetch_rows(_ORDERS, [server_id, AGENT])]
+    if any(order.files for order in orders):
+        refused = _refuse_for_old_agent(server_id, orders)
+        orders = [order for order in orders if order.launch not in refused]
+    return orders
+
+
+def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> set[int]:
+    """End the launches that the agent of a server is too old for; return them."""
+    agent = ServerAgent.objects.filter(server=server_id).first()
+    if agent is None or agent.facts.get("protocol", 0) >= FILES_FROM:
+        return set()
+    refused = {order.launch for order in orders if order.files and not order.is_running}
+    at_s = cluster_time().cluster_s
+    message = f"the agent of {agent.name} is too old to unpack files: replace its program"
+    with transaction.atomic():
+        record_ended(
+            [EndReport(launch, at_s, Outcome.FAILED, message) for launch in refused],
+            release_jobs=release_jobs,
+        )
+    return refused
 
 
 def wait_for_orders(
@@ -213,7 +234,7 @@ def checked_orders(agent_id: int, epoch: int) -> list[CommandOrder]:
 
 def _order(row: tuple[Any, ...]) -> CommandOrder:
     launch, job, name, is_running, stop, cores, memory_bytes, program, duration_s, *rest = row
-    suspend, is_suspended = rest
+    suspend, is_suspended, files = rest
     command = json.loads(program)
     return CommandOrder(
         launch=launch,
@@ -229,4 +250,5 @@ def _order(row: tuple[Any, ...]) -> CommandOrder:
         duration_s=duration_s,
         suspend=suspend,
         is_suspended=is_suspended,
+        files=files,
     )

@@ -11,7 +11,7 @@ from apps.common.api.queries import read, read_flag
 from apps.common.api.views import ApiView
 from apps.scheduling.api.check_serializers import CheckSerializer, represent_check
 from apps.scheduling.services import check_job, check_start
-from apps.workloads.api.job_views import JobList
+from apps.workloads.api.job_views import MAX_BODY_BYTES, JobList
 from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
 from apps.workloads.api.submission import choose_project
 from apps.workloads.core.spec import parse_job
@@ -30,6 +30,7 @@ class DryRunView(ApiView):
     """Dry run of a submission."""
 
     rate_class = "submit"
+    max_body_bytes = MAX_BODY_BYTES
 
     @extend_schema(request=JobRequestSerializer, responses=CheckSerializer)
     def post(self, request: Request) -> Response:

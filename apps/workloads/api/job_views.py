@@ -1,7 +1,7 @@
 """Views of jobs: submit, list, read, change and cancel."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.db import transaction
@@ -60,6 +60,7 @@ from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs, delete_job, set_held, submit_jobs, update_job
 
 _Result = TypeVar("_Result")
+MAX_BODY_BYTES: Final = 2 << 20  # an archive of files takes most of it
 
 BY_AGE = {
     "-created_at": Order(("created_at", "id"), descending=True),
@@ -123,6 +124,7 @@ class JobList(ListView):
     """Jobs: list the ones you may see, submit new ones."""
 
     takes_key = True
+    max_body_bytes = MAX_BODY_BYTES
     row_serializer = JobSerializer
     brief_fields = ("id", "name", "state")
     orders = BY_AGE

@@ -62,6 +62,7 @@ def _spec(job: Job) -> dict[str, Any]:
         "unit_network_bps": job.unit_network_bps,
         "unit_storage_bytes": job.unit_storage_bytes,
         **(job.program or NO_PROGRAM),
+        "files": job.files_id,
     }
 
 

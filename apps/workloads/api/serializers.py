@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.workloads.api.submission import MAX_ITEMS
-from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_PATH
+from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_FILES, MAX_PATH
 from apps.workloads.core.costs import COST_LIMITS
 from apps.workloads.core.lifecycle import JobState, Suspension
 from apps.workloads.core.reasons import Reason
@@ -167,6 +167,14 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         allow_null=True,
         required=False,
         help_text="Absolute path on the server; a new directory if omitted.",
+    )
+    files = serializers.CharField(
+        max_length=MAX_FILES,
+        allow_null=True,
+        required=False,
+        help_text="Archive that is unpacked into the new working directory: a tar file, plain or "
+        "with gzip, of at most 1 MiB, in base64; or sha256:... of one that a job of the project "
+        "already has. Responses hold the latter.",
     )
 
 

@@ -12,10 +12,12 @@ from apps.accounts.selectors import archived_projects
 from apps.common.api.problems import ProblemError
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
+from apps.workloads.core.archives import DIGEST
 from apps.workloads.core.spec import JobSpec, parse_job
 from apps.workloads.selectors import job_limits
 
 MAX_ITEMS: Final = 10_000
+MAX_ARCHIVES: Final = 20  # of the items of one batch: to check one takes up to 0.1 s
 
 
 def choose_project(
@@ -86,7 +88,7 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
 
     Raises
     ------
-    InvalidInputError : the number of items is out of range.
+    InvalidInputError : the number of items, or of their archives, is out of range.
     """
     if not 1 <= len(items) <= MAX_ITEMS:
         raise InvalidInputError(
@@ -98,6 +100,7 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
                 )
             ]
         )
+    _limit_archives(items)
     limits = job_limits()
     specs: dict[int, JobSpec] = {}
     problems: dict[int, Sequence[FieldProblem]] = {}
@@ -119,6 +122,18 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
             continue
         specs[i] = spec
     return Parsed(specs, problems)
+
+
+def _limit_archives(items: Sequence[Any]) -> None:
+    specs = [item.get("spec", item) for item in items if isinstance(item, Mapping)]
+    texts = [spec.get("files") for spec in specs if isinstance(spec, Mapping)]
+    count = sum(isinstance(text, str) and not text.startswith(DIGEST) for text in texts)
+    if count > MAX_ARCHIVES:
+        detail = (
+            f"must have at most {MAX_ARCHIVES} items with an archive, not {count:,}; give one in"
+            " defaults, or name it by its sha256:..."
+        )
+        raise InvalidInputError([FieldProblem("/items", "too_many_archives", detail)])
 
 
 def _with_defaults(item: Any, defaults: Mapping[str, Any] | None) -> Any:

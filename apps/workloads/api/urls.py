@@ -1,7 +1,7 @@
 """URLs of applications, jobs and batches."""
 
 from apps.common.api.routes import route
-from apps.workloads.api import application_views, batch_views, job_views
+from apps.workloads.api import application_views, batch_views, files_views, job_views
 
 urlpatterns = [
     *route("jobs/cancel/", job_views.JobsCancel.as_view(), "api-jobs-cancel"),
@@ -10,6 +10,7 @@ urlpatterns = [
     *route("jobs/<uuid:job_id>/hold/", job_views.JobHold.as_view(), "api-job-hold"),
     *route("jobs/<uuid:job_id>/release/", job_views.JobRelease.as_view(), "api-job-release"),
     *route("jobs/<uuid:job_id>/rerun/", job_views.JobRerun.as_view(), "api-job-rerun"),
+    *route("jobs/<uuid:job_id>/files/", files_views.JobFiles.as_view(), "api-job-files"),
     *route("batches/", batch_views.BatchList.as_view(), "api-batches"),
     *route("batches/<uuid:batch_id>/", batch_views.BatchDetail.as_view(), "api-batch"),
     *route("batches/<uuid:batch_id>/items/", batch_views.BatchItems.as_view(), "api-batch-items"),

@@ -3,12 +3,17 @@
 Berth passes the arguments to the program as they are. No shell reads them.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.workloads.core import archives
+from apps.workloads.core.archives import Archive, ArchiveError
 from apps.workloads.core.checks import Problems, escape, problem
 from apps.workloads.core.targets import BestEffort, Target, TargetKind
 
@@ -16,7 +21,9 @@ MAX_ARGUMENTS: Final = 1000
 MAX_VARIABLES: Final = 500
 MAX_BYTES: Final = 65_536  # of all arguments, and of all variables
 MAX_PATH: Final = 4096
+MAX_FILES: Final = 4 * (archives.MAX_BYTES // 3 + 1)  # characters of an archive in base64
 RESERVED: Final = "BERTH_"  # variables that the backend sets
+_DIGEST: Final = re.compile(archives.DIGEST + "[0-9a-f]{64}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _TARGETS: Final = frozenset({TargetKind.BEST_EFFORT, TargetKind.COMPLETION_TIME})
 _INTERPRETER: Final = re.compile(r"(python|perl|ruby|node|bash|dash|sh)[0-9.]*")
@@ -82,6 +89,40 @@ def directory(value: object, pointer: str, problems: Problems) -> str | None:
     return None
 
 
+def files(value: object, pointer: str, problems: Problems) -> Archive | None:
+    """Check an archive in base64, or the digest of one that is stored; null means none."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        detail = f"must be a tar file in base64, or its sha256:..., not {value!r:.60}"
+        problems.append(problem(pointer, "wrong_type", detail))
+        return None
+    found = _archive(value)
+    if isinstance(found, Archive):
+        return found
+    problems.append(problem(pointer, "bad_archive", found))
+    return None
+
+
+@lru_cache(maxsize=1)  # the items of a batch may share one
+def _archive(text: str) -> Archive | str:
+    """Return the archive that a text holds, or what is wrong with it."""
+    if text.startswith(archives.DIGEST):
+        is_digest = _DIGEST.fullmatch(text) is not None
+        detail = f"must be sha256: and 64 hexadecimal digits, not {text!r:.90}"
+        return Archive(text) if is_digest else detail
+    if len(text) > MAX_FILES:
+        return f"must have at most {MAX_FILES:,} characters of base64, not {len(text):,}"
+    try:
+        data = base64.b64decode(text, validate=True)
+        archives.members(data)
+    except binascii.Error as error:
+        return f"must be base64: {error}"
+    except ArchiveError as error:
+        return str(error)
+    return Archive(archives.digest_of(data), data)
+
+
 def _is_storable(texts: list[str] | tuple[str, ...], pointer: str, problems: Problems) -> bool:
     try:
         size = sum(len(text.encode()) + 1 for text in texts)
@@ -115,7 +156,7 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
     """
     command = values.get("command")
     if command is None:
-        for name in ("environment", "working_directory"):
+        for name in ("environment", "working_directory", "files"):
             if values.get(name):
                 detail = "belongs to a command, and this job has none"
                 problems.append(problem(f"{at}/{name}", "contradiction", detail))
@@ -132,6 +173,7 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
         if values.get(name, none) not in {none, None}:
             detail = "a command divides its own work; omit it"
             problems.append(problem(f"{at}/{name}", "contradiction", detail))
+    _check_directory(values, at, problems)
     constraints = values.get("constraints")
     if constraints is not None and (constraints.locality == "rack" or constraints.spread):
         detail = "a command runs on one server: locality must be server or null, spread null"
@@ -139,6 +181,12 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
     values["gang"], values["units"] = True, values.get("units") or 1
     if constraints is not None:
         values["constraints"] = replace(constraints, locality="server")
+
+
+def _check_directory(values: Mapping[str, Any], at: str, problems: Problems) -> None:
+    if values.get("files") and values.get("working_directory"):
+        detail = "must be omitted with files: they are unpacked into a new directory"
+        problems.append(problem(f"{at}/working_directory", "contradiction", detail))
 
 
 def require_target_of_command(target: Target) -> None:

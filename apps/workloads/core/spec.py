@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
+from apps.workloads.core.archives import Archive
 from apps.workloads.core.checks import (
     Check,
     Problems,
@@ -21,7 +22,7 @@ from apps.workloads.core.checks import (
     optional_flag,
     problem,
 )
-from apps.workloads.core.commands import argv, complete_command, directory, environment
+from apps.workloads.core.commands import argv, complete_command, directory, environment, files
 from apps.workloads.core.costs import COST_LIMITS, check_ceiling
 from apps.workloads.core.targets import Target, TargetKind, check_target
 
@@ -126,6 +127,7 @@ class JobSpec:
     unit_* : resources of the server needed per unit; 0 = an equal share
     client_id : the submitter's name for one item of a batch
     command, environment, working_directory : of the program to run; empty = emulated
+    files : unpacked into the new working directory of the command; None = it is empty
     backend : that it was submitted to, which runs it; empty = any that can
     """
 
@@ -154,6 +156,7 @@ class JobSpec:
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str | None = None
+    files: Archive | None = None
     backend: str = ""
 
     @property
@@ -244,6 +247,7 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "command": ("command", argv),
     "environment": ("environment", environment),
     "working_directory": ("working_directory", directory),
+    "files": ("files", files),
 }
 _METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "name": ("name", name_of("job", 127, null=True)),

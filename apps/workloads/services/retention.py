@@ -17,6 +17,7 @@ from apps.workloads.models import Job
 
 JOBS: Final = 500  # jobs of one batch; each has some ten rows of history
 BATCHES: Final = 500
+ARCHIVES: Final = 100
 
 _OLD: Final = """
 SELECT id FROM workloads_job
@@ -28,6 +29,15 @@ DELETE FROM workloads_batch WHERE id = ANY(ARRAY(
     WHERE created_at < %s AND NOT EXISTS (SELECT FROM workloads_job j WHERE j.batch_id = b.id)
     ORDER BY created_at LIMIT %s))
 """
+# submission changes used_at: a row that it has locked is not deleted once it is unlocked
+_ARCHIVES: Final = """
+DELETE FROM workloads_archive WHERE digest = ANY(ARRAY(
+    SELECT digest FROM workloads_archive a
+    WHERE used_at < clock_timestamp() - interval '1 hour'
+      AND NOT EXISTS (SELECT FROM workloads_job j WHERE j.files_id = a.digest)
+    ORDER BY digest LIMIT %s))
+  AND used_at < clock_timestamp() - interval '1 hour'
+"""
 _EMPTY_COUNTS: Final = "DELETE FROM workloads_jobcount WHERE jobs = 0"
 
 
@@ -35,6 +45,7 @@ def workload_kinds() -> list[Kind]:
     """Return the kinds of history that this app owns."""
     return [
         Kind("jobs", lambda: delete_ended_jobs(cutoff(settings.BERTH_JOB_DAYS))),
+        Kind("archives", delete_archives),
         Kind("batches", lambda: delete_batches(cutoff(settings.BERTH_BATCH_DAYS))),
     ]
 
@@ -95,4 +106,11 @@ def delete_batches(before: datetime | None) -> int:
         return 0
     with connection.cursor() as cursor:
         cursor.execute(_BATCHES, [before, BATCHES])
+        return cursor.rowcount
+
+
+def delete_archives() -> int:
+    """Delete some archives that no job has, and that no submission named for an hour."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ARCHIVES, [ARCHIVES])
         return cursor.rowcount

@@ -19,6 +19,7 @@ from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.models import Application, Batch, Job
+from apps.workloads.services.archives import store_archives
 from apps.workloads.services.rows import as_json, job_event
 
 
@@ -35,12 +36,13 @@ def submit_jobs(
     Raises
     ------
     ConflictError : the project is archived, or an application runs no commands, or only commands.
-    InvalidInputError : no backend runs the commands.
+    InvalidInputError : no backend runs the commands, or an archive is not stored.
     """
     _require_backend(specs)
     if not keep_open(project.pk):
         raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
     applications = _applications(specs)
+    store_archives([spec.files for spec in specs if spec.files is not None], project)
     now = cluster_time()
     submission = _Submission(project, user, batch, now.cluster_s)
     jobs = [
@@ -168,6 +170,7 @@ def _new_job(
         annotations=dict(spec.annotations),
         backend=spec.backend,
         program=program_of(spec.command, spec.environment, spec.working_directory),
+        files_id=None if spec.files is None else spec.files.digest,
         reason_code=Reason.HELD if spec.held else Reason.WAITING_FOR_AGENT,
         submitted_s=submission.submitted_s,
     )

@@ -32,7 +32,7 @@ OPEN = {
     "healthz", "readyz", "api/docs/", "api/v1/stream", "api/v1/version", "api/v1/errors",
     "api/v1/schema", "api/v1/agents/enrol", "login/",
 }  # fmt: skip
-OWN = {f"api/v1/agents/{name}" for name in ("register", "sync", "output", "credential")}
+OWN = {f"api/v1/agents/{name}" for name in ("register", "sync", "output", "files", "credential")}
 
 
 def enrolled(name: str = "box-1") -> str:
@@ -83,7 +83,7 @@ def test_no_other_route_accepts_the_credential_of_an_agent(pattern: str) -> None
         assert status in ({401, 404, 405} if is_api else {302, 401, 403, 404, 405}), method
 
 
-@pytest.mark.parametrize("name", ["register", "sync", "output", "credential"])
+@pytest.mark.parametrize("name", ["register", "sync", "output", "files", "credential"])
 def test_no_token_of_a_user_is_accepted_as_an_agent(name: str) -> None:
     admin = factories.user(role=Role.ADMIN)
     secret = create_token(user=admin, name="t").secret

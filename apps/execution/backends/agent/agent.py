@@ -16,6 +16,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from apps.execution.backends.agent.fetching import Fetching
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import UsageMeter, shape
 from apps.execution.backends.agent.tasks import STREAMS, Task, Tasks
@@ -117,12 +118,14 @@ class Agent:
     _stream_pause_s: float = STREAM_AGAIN_S[0]  # after its next failure
     _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
     _lock: Lock = field(default_factory=Lock)
+    _fetching: Fetching = field(init=False)
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
         machine = self.machine
         self._wakes = Wakes(machine.state / "wake")
         self._tasks = Tasks(machine.state, machine.cpus, server=machine.server, user=machine.user)
+        self._fetching = Fetching(self.link, self._tasks, self._lock, self.stop, self._wakes)
 
     def run(self) -> None:
         """Register, then work until `stop` is set.
@@ -252,8 +255,12 @@ class Agent:
         with self._lock:
             orders = [read_order(order) for order in found["orders"]]
             actions = reconcile(orders, self._tasks.facts(), asked_s=sent_s)
+            self._fetching.keep(orders)
             for order in actions.start:
-                self._tasks.start(order)
+                if order.files:
+                    self._fetching.begin(order, self.epoch)
+                else:
+                    self._tasks.start(order)
             for launch in actions.stop:
                 self._tasks.get(launch).stop()
             for launch in actions.suspend:

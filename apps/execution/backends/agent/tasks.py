@@ -14,9 +14,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 from apps.execution.backends.agent import limits, supervisor
+from apps.execution.backends.agent.command import NOT_STARTED
+from apps.execution.backends.agent.files import give, unpack
 from apps.execution.backends.agent.fork_server import ForkServer
 from apps.execution.backends.agent.machine import boot_id
 from apps.execution.backends.agent.supervisor import write_json
@@ -197,6 +200,7 @@ class Tasks:
         known = {self._group_of(task) for task in self}
         for group in limits.names(self._group("")) - known:
             limits.remove(group)
+        shutil.rmtree(self.state / "unpacked", ignore_errors=True)
         self._fork_server.start()
         self.prepare()
 
@@ -214,12 +218,21 @@ class Tasks:
         group = limits.limit(self._prepared, cpus=self._cpus, memory_bytes=None)
         self._fork_server.prepare(group.joined)
 
-    def start(self, order: CommandOrder) -> None:
-        """Write the order down, then start its supervisor, which starts the command once."""
+    def start(self, order: CommandOrder, files: Path | None = None) -> None:
+        """Write the order down, then start its supervisor, which starts the command once.
+
+        Parameters
+        ----------
+        files : directory of `unpack`, which becomes the working directory; None = an empty one
+        """
         known_s = time.monotonic()
         directory = self.state / "tasks" / str(order.launch)
         work = directory / "work"
-        work.mkdir(parents=True, mode=0o700)
+        directory.mkdir(mode=0o711)
+        if files is None:
+            work.mkdir(mode=0o700)
+        else:
+            files.rename(work)
         directory.chmod(0o711)
         progress = directory / "progress"
         progress.touch(0o600)
@@ -227,7 +240,7 @@ class Tasks:
             account = pwd.getpwnam(self._user)
             if account.pw_uid != os.geteuid():
                 for path in (work, progress):
-                    os.chown(path, account.pw_uid, account.pw_gid)
+                    give(path, account.pw_uid, account.pw_gid)
         cpus = [self._cpus[core] for core in order.cores]
         prepared, self._prepared = self._prepared, ""
         name = prepared or self._group(order.launch)
@@ -256,11 +269,37 @@ class Tasks:
                 "freezers": group.freezers,
             },
         )
-        task = _known(directory)
-        if task is None:
-            raise RuntimeError(f"the order {order.launch} was not written")
-        self._tasks[order.launch] = task
+        self._know(directory)
         self._fork_server.fork(directory, is_prepared=bool(prepared))
+
+    def unpack(self, data: bytes) -> Path:
+        """Return a new directory with the members of an archive.
+
+        Raises
+        ------
+        ArchiveError : the archive is not accepted.
+        OSError : it cannot be written.
+        """
+        folder = self.state / "unpacked"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        directory = Path(mkdtemp(dir=folder))
+        try:
+            unpack(data, directory)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return directory
+
+    def refuse(self, order: CommandOrder, reason: str) -> None:
+        """Let an order be a task that has ended before its command was started."""
+        directory = self.state / "tasks" / str(order.launch)
+        directory.mkdir(mode=0o711)
+        now_s = time.monotonic()
+        ended = {"at_s": now_s, "code": NOT_STARTED, "message": reason, "reason": ""}
+        write_json(str(directory / "exit.json"), ended)
+        known = {"launch": order.launch, "known_s": now_s, "boot": boot_id()}
+        write_json(str(directory / "order.json"), known)
+        self._know(directory)
 
     def forget(self) -> None:
         """Delete the directories of tasks that ended long ago."""
@@ -278,6 +317,12 @@ class Tasks:
         found = limits.limit(name, cpus=self._cpus, memory_bytes=1 << 30).enforced
         limits.remove(name)
         return found
+
+    def _know(self, directory: Path) -> None:
+        task = _known(directory)
+        if task is None:
+            raise RuntimeError(f"the order of {directory} was not written")
+        self._tasks[task.launch] = task
 
     def _group(self, task: object) -> str:
         return f"{self._server}-{self.state.stat().st_ino}-{task}"
