@@ -1,14 +1,13 @@
 """The operations that each backend offers to the contract tests: begin a job, watch it, fail."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from apps.execution.models import Launch
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
+from tests.execution.waiting import until
 
 TIMEOUT_S: Final = 120.0  # of a busy machine
 
@@ -74,15 +73,7 @@ class BackendWorld(ABC):
         ------
         AssertionError : it did not become true in time.
         """
-        until = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < until:
-            self.turn()
-            found = holds()
-            if found:
-                return found
-        jobs = list(Job.objects.values_list("name", "state", "attempts", "reason_message"))
-        launches = list(Launch.objects.values_list("state", "outcome", "message"))
-        raise AssertionError(f"did not happen: {what}; jobs {jobs}, launches {launches}")
+        return until(self.turn, holds, what, timeout_s=TIMEOUT_S)
 
     def until_state(self, job: Job, *states: str) -> Job:
         """Let Berth work until a job is in one of the states."""

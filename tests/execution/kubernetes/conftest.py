@@ -14,12 +14,13 @@ from apps.accounts.services import ensure_project
 from apps.common.infrastructure.database import database_now
 from apps.execution.backends.kubernetes.cluster import Cluster, connected
 from apps.execution.backends.kubernetes.holder import KubernetesBackend
-from apps.execution.models import BackendHolder, KubernetesPod, Launch
+from apps.execution.models import BackendHolder, KubernetesPod
 from apps.inventory.services import start_clock
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads.models import Job
 from tests.execution.kubernetes.fake_api_server import FakeApiServer
 from tests.execution.kubernetes.objects import a_node, a_pod, runs
+from tests.execution.waiting import until
 
 TIMEOUT_S = 60.0  # of a busy machine
 
@@ -65,16 +66,7 @@ class World:
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
         """Let Berth work until something is true, and return it."""
-        until = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < until:
-            self.turn()
-            found = holds()
-            if found:
-                return found
-            time.sleep(0.02)
-        jobs = [(job.name, job.state, job.reason_message) for job in Job.objects.all()]
-        launches = [(row.state, row.order["parts"], row.message) for row in Launch.objects.all()]
-        raise AssertionError(f"did not happen: {what}; Berth: {jobs}, {launches}")
+        return until(self.turn, holds, what, timeout_s=TIMEOUT_S, pause_s=0.02)
 
     def turns(self, seconds: float) -> None:
         """Let Berth work for some time."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 Json = dict[str, Any]
@@ -48,7 +48,9 @@ class FakeApiServer:
         self.epoch = 0  # watches of an older epoch end
         self.page = 10_000
         self.is_up = True
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"fake": self})
+        )
         self._http.daemon_threads = True
         self._thread = Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -173,124 +175,122 @@ def _merge(data: Json, part: Mapping[str, Any]) -> None:
             data[name] = value
 
 
-def _handler(fake: FakeApiServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - one per verb
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    """Answers requests from the objects of a fake."""
 
-        def do_GET(self) -> None:
-            path, query = self._begin()
-            if self._failed(path):
-                return
-            if path.rstrip("/") == "/version":
-                self._answer(200, {"major": "1", "minor": "0", "gitVersion": "v1.0.0-fake"})
-                return
-            kind = path.rsplit("/", 1)[-1]
-            if query.get("watch") in ("true", "True"):
-                self._watch(kind, int(query["resourceVersion"]), int(query["timeoutSeconds"]))
-            else:
-                self._list(kind, int(query.get("limit", fake.page)), query.get("continue"))
+    fake: ClassVar[FakeApiServer]
+    protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
-            path, _ = self._begin()
-            body = self._body()
-            if self._failed(path):
-                return
+    def do_GET(self) -> None:
+        path, query = self._begin()
+        if self._failed(path):
+            return
+        if path.rstrip("/") == "/version":
+            self._answer(200, {"major": "1", "minor": "0", "gitVersion": "v1.0.0-fake"})
+            return
+        kind = path.rsplit("/", 1)[-1]
+        if query.get("watch") in ("true", "True"):
+            self._watch(kind, int(query["resourceVersion"]), int(query["timeoutSeconds"]))
+        else:
+            self._list(kind, int(query.get("limit", self.fake.page)), query.get("continue"))
+
+    def do_POST(self) -> None:
+        path, _ = self._begin()
+        body = self._body()
+        if self._failed(path):
+            return
+        parts = path.strip("/").split("/")
+        if parts[-1] == "binding":
+            self._answer(*self.fake.bind(parts[3], parts[5], body))
+        elif parts[-1] == "events":
+            self.fake.events.append(body)
+            self._answer(201, body)
+        else:
+            self._answer(404, status(404, f"no such path: {path}"))
+
+    def do_DELETE(self) -> None:
+        path, _ = self._begin()
+        body = self._body()
+        if not self._failed(path):
             parts = path.strip("/").split("/")
-            if parts[-1] == "binding":
-                self._answer(*fake.bind(parts[3], parts[5], body))
-            elif parts[-1] == "events":
-                fake.events.append(body)
-                self._answer(201, body)
-            else:
-                self._answer(404, status(404, f"no such path: {path}"))
+            self._answer(*self.fake.delete(parts[3], parts[5], body))
 
-        def do_DELETE(self) -> None:
-            path, _ = self._begin()
-            body = self._body()
-            if not self._failed(path):
-                parts = path.strip("/").split("/")
-                self._answer(*fake.delete(parts[3], parts[5], body))
+    def _begin(self) -> tuple[str, dict[str, str]]:
+        url = urlsplit(self.path)
+        self.fake.requests.append((self.command, self.path, self.headers.get("User-Agent", "")))
+        return url.path, {name: values[-1] for name, values in parse_qs(url.query).items()}
 
-        def _begin(self) -> tuple[str, dict[str, str]]:
-            url = urlsplit(self.path)
-            fake.requests.append((self.command, self.path, self.headers.get("User-Agent", "")))
-            return url.path, {name: values[-1] for name, values in parse_qs(url.query).items()}
+    def _body(self) -> Json:
+        size = int(self.headers.get("Content-Length") or 0)
+        data: Json = json.loads(self.rfile.read(size) or b"{}")
+        return data
 
-        def _body(self) -> Json:
-            size = int(self.headers.get("Content-Length") or 0)
-            data: Json = json.loads(self.rfile.read(size) or b"{}")
-            return data
-
-        def _failed(self, path: str) -> bool:
-            if not fake.is_up:
-                self._answer(
-                    503, status(503, "the server is currently unable to handle the request")
-                )
+    def _failed(self, path: str) -> bool:
+        if not self.fake.is_up:
+            self._answer(503, status(503, "the server is currently unable to handle the request"))
+            return True
+        for failure in self.fake.failures:
+            part, code = failure
+            if part in path:
+                self.fake.failures.remove(failure)
+                self._answer(code, status(code, f"the fake was told to answer {code}"))
                 return True
-            for failure in fake.failures:
-                part, code = failure
-                if part in path:
-                    fake.failures.remove(failure)
-                    self._answer(code, status(code, f"the fake was told to answer {code}"))
-                    return True
-            return False
+        return False
 
-        def _answer(self, code: int, body: Json) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def _answer(self, code: int, body: Json) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
-        def _list(self, kind: str, limit: int, token: str | None) -> None:
-            with fake.lock:
-                keys = sorted(fake.objects[kind])
-                begin = int(token or 0)
-                size = min(limit, fake.page)
-                items = [fake.objects[kind][key] for key in keys[begin : begin + size]]
-                metadata = {"resourceVersion": str(fake.version)}
-                if begin + size < len(keys):
-                    metadata["continue"] = str(begin + size)
-            self._answer(
-                200, {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}
-            )
+    def _list(self, kind: str, limit: int, token: str | None) -> None:
+        with self.fake.lock:
+            keys = sorted(self.fake.objects[kind])
+            begin = int(token or 0)
+            size = min(limit, self.fake.page)
+            items = [self.fake.objects[kind][key] for key in keys[begin : begin + size]]
+            metadata = {"resourceVersion": str(self.fake.version)}
+            if begin + size < len(keys):
+                metadata["continue"] = str(begin + size)
+        self._answer(
+            200, {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}
+        )
 
-        def _watch(self, kind: str, version: int, seconds: int) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            epoch, until = fake.epoch, time.monotonic() + seconds
-            if version < fake.compacted:
-                text = f"too old resource version: {version} ({fake.compacted})"
-                self._event("ERROR", status(410, text))
-            else:
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    self._follow(kind, version, epoch, until)
+    def _watch(self, kind: str, version: int, seconds: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        epoch, until = self.fake.epoch, time.monotonic() + seconds
+        if version < self.fake.compacted:
+            text = f"too old resource version: {version} ({self.fake.compacted})"
+            self._event("ERROR", status(410, text))
+        else:
             with suppress(BrokenPipeError, ConnectionResetError):
-                self.wfile.write(b"0\r\n\r\n")
-            self.close_connection = True
+                self._follow(kind, version, epoch, until)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = True
 
-        def _follow(self, kind: str, version: int, epoch: int, until: float) -> None:
-            begin = 0
-            while True:
-                with fake.lock:
-                    if len(fake.log) == begin and fake.epoch == epoch:
-                        fake.lock.wait(0.5)
-                    if fake.epoch != epoch or time.monotonic() > until:
-                        return
-                    new, begin = fake.log[begin:], len(fake.log)
-                for at, of, change, data in new:
-                    if of == kind and at > version:
-                        self._event(change, data)
+    def _follow(self, kind: str, version: int, epoch: int, until: float) -> None:
+        begin = 0
+        while True:
+            with self.fake.lock:
+                if len(self.fake.log) == begin and self.fake.epoch == epoch:
+                    self.fake.lock.wait(0.5)
+                if self.fake.epoch != epoch or time.monotonic() > until:
+                    return
+                new, begin = self.fake.log[begin:], len(self.fake.log)
+            for at, of, change, data in new:
+                if of == kind and at > version:
+                    self._event(change, data)
 
-        def _event(self, kind: str, data: Json) -> None:
-            line = json.dumps({"type": kind, "object": data}).encode() + b"\n"
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
-            self.wfile.flush()
+    def _event(self, kind: str, data: Json) -> None:
+        line = json.dumps({"type": kind, "object": data}).encode() + b"\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        self.wfile.flush()
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
-
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""

@@ -17,13 +17,14 @@ from apps.common.infrastructure.database import database_now
 from apps.execution.backends.slurm.commands import Slurm
 from apps.execution.backends.slurm.holder import SlurmBackend
 from apps.execution.core.slurm.values import SlurmJob
-from apps.execution.models import BackendHolder, Launch
+from apps.execution.models import BackendHolder
 from apps.inventory.models import Server
 from apps.inventory.services import start_clock
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads.models import Job
 from tests.execution.slurm import cluster
 from tests.execution.slurm.cluster import SlurmCluster
+from tests.execution.waiting import until
 
 HOOK = Path(__file__).parents[3] / "deploy/slurm/job_submit.lua"
 TIMEOUT_S = 180.0  # of a busy machine
@@ -83,20 +84,13 @@ class World:
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
         """Let Berth work until something is true, and return it."""
-        until = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < until:
-            self.turn()
-            found = holds()
-            if found:
-                return found
-            time.sleep(0.05)
-        jobs = [(job.name, job.state, job.reason_message) for job in Job.objects.all()]
-        launches = [(row.state, row.order["parts"], row.message) for row in Launch.objects.all()]
-        alive = self.slurm.run("squeue", "-o", "%i %T %r %N %S"), self.slurm.states()
-        raise AssertionError(
-            f"did not happen: {what}; Berth: {jobs}, {launches}; Slurm: {alive};"
-            f" {self.slurm.log('slurmctld')}"
-        )
+
+        def alive() -> str:
+            slurm = self.slurm
+            jobs = slurm.run("squeue", "-o", "%i %T %r %N %S")
+            return f"{jobs} {slurm.states()} {slurm.log('slurmctld')}"
+
+        return until(self.turn, holds, what, timeout_s=TIMEOUT_S, pause_s=0.05, also=alive)
 
     def submit(self, script: str = "sleep 300", *options: str) -> int:
         """Submit a script as a user does."""
