@@ -86,6 +86,15 @@ class World:
     def node_of(self, key: str) -> str:
         return str(self.pod(key)["spec"].get("nodeName", ""))
 
+    def bindings(self) -> list[str]:
+        """Return the paths of the bindings that Berth has requested."""
+        return [path for _, path, _ in self.fake.requests if path.endswith("/binding")]
+
+    def seen(self) -> set[str]:
+        """Return the keys of the pods of which Berth knows."""
+        pods = self.backend.pods.items().values()
+        return {f"{pod.namespace}/{pod.name}" for pod in pods}
+
     def until_bound(self, key: str) -> str:
         """Let Berth work until a pod is bound; returns its node."""
         return str(self.until(lambda: self.node_of(key), f"{key} is bound"))

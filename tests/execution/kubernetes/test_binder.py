@@ -1,32 +1,17 @@
 """Pods that name Berth as their scheduler, before a fake API server."""
 
-import json
 from typing import Any
 
 import pytest
 
-from apps.accounts.services import ensure_project
-from apps.common.core.errors import ConflictError
 from apps.execution.backends.kubernetes.cluster import Cluster
 from apps.execution.core.kubernetes.values import Pod
 from apps.execution.models import KubernetesPod, Launch
 from apps.execution.services.backend_holders import BackendHeldError
-from apps.execution.services.suspension import suspend_job
 from apps.inventory.models import Server
-from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs
 from tests.execution.kubernetes.conftest import World, a_backend
-from tests.execution.kubernetes.objects import a_node, a_pod, ended, runs
-
-
-def bindings_of(world: World) -> list[str]:
-    return [path for method, path, _ in world.fake.requests if path.endswith("/binding")]
-
-
-def seen(world: World) -> set[str]:
-    """Return the keys of the pods of which Berth knows."""
-    pods = world.backend.pods.items().values()
-    return {f"{pod.namespace}/{pod.name}" for pod in pods}
+from tests.execution.kubernetes.objects import a_node, ended, runs
 
 
 def test_a_pending_pod_is_placed_bound_and_followed_to_its_end(world: World) -> None:
@@ -43,7 +28,7 @@ def test_a_pending_pod_is_placed_bound_and_followed_to_its_end(world: World) -> 
     job = world.until_state(key, "succeeded")
     assert (job.exit_code, Server.objects.filter(used_cores__gt=0).count()) == (0, 0)
     assert world.said(key) == [("Scheduled", f"Berth has bound {key} to {node}")]
-    assert len(bindings_of(world)) == 1
+    assert len(world.bindings()) == 1
 
 
 def test_the_official_client_asks(world: World) -> None:
@@ -103,7 +88,7 @@ def test_a_pod_that_another_scheduler_binds_first_is_followed_where_it_runs(
     job = world.until_state(key, "running")
     launch = Launch.objects.get(job=job, state="running")
     assert Server.objects.get(pk=launch.order["parts"][0][0]).name == node
-    assert len(bindings_of(world)) == 1  # answered with 409, and not repeated
+    assert len(world.bindings()) == 1  # answered with 409, and not repeated
     assert [row.outcome for row in Launch.objects.filter(job=job).order_by("attempt")] == [
         "lost",
         "",
@@ -122,7 +107,7 @@ def test_a_pod_that_is_deleted_before_it_is_bound_is_cancelled(
     monkeypatch.setattr(Cluster, "bind", too_late)
     key = world.submit()
     assert world.until_state(key, "cancelled").reason_code == "Cancelled"
-    assert len(bindings_of(world)) == 1  # answered with 404
+    assert len(world.bindings()) == 1  # answered with 404
     assert Server.objects.filter(used_cores__gt=0).count() == 0
 
 
@@ -144,7 +129,7 @@ def test_a_binding_is_tried_again_while_the_api_server_is_busy(world: World, cod
     world.fake.failures = [("/binding", code), ("/binding", code)]
     key = world.submit()
     world.until_bound(key)
-    assert len(bindings_of(world)) == 3
+    assert len(world.bindings()) == 3
     assert world.said(key)[0][0] == "BindingFailed"
     assert Launch.objects.get().attempt == 1
 
@@ -199,7 +184,7 @@ def test_a_new_process_goes_on_where_the_old_one_died(world: World) -> None:
     assert world.until_state(ends, "succeeded").exit_code == 0
     assert "is not known" in world.until_state(goes, "failed").reason_message
     assert (world.job(stays).state, world.job(stays).attempts) == ("running", 1)
-    assert len(bindings_of(world)) == 4
+    assert len(world.bindings()) == 4
 
 
 def test_a_second_process_waits(world: World) -> None:
@@ -262,7 +247,7 @@ def test_a_node_that_is_not_ready_is_down_and_its_pods_are_followed_when_it_retu
     )
     world.until(lambda: Server.objects.get(name=node).state == "active", "it is back")
     assert world.until_state(key, "running").state == "running"
-    assert len(bindings_of(world)) == 1
+    assert len(world.bindings()) == 1
 
 
 def test_a_node_that_is_removed_is_down_and_a_cordoned_one_drains(world: World) -> None:
@@ -281,182 +266,3 @@ def test_a_node_that_is_removed_is_down_and_a_cordoned_one_drains(world: World) 
     assert world.node_of(key) == ""
     world.fake.change("nodes", "n1", {"spec": {"unschedulable": False}})
     assert world.until_bound(key) == "n1"
-
-
-@pytest.mark.parametrize(
-    ("annotations", "message"),
-    [
-        ({"berth.dev/target": "fast"}, "berth.dev/target: must be JSON, not 'fast'"),
-        (
-            {"berth.dev/target": json.dumps({"kind": "completion_time", "seconds": -1})},
-            "berth.dev/target (seconds): must be at least",
-        ),
-        ({"berth.dev/priority": "900"}, "berth.dev/priority: must be at most 100, not 900"),
-        ({"berth.dev/size": "3"}, "berth.dev/size: unknown; known are"),
-        ({"berth.dev/application": "a b"}, "berth.dev/application: may contain letters"),
-    ],
-    ids=["json", "seconds", "priority", "unknown", "name"],
-)
-def test_a_malformed_annotation_is_named_in_an_event(
-    world: World, annotations: dict[str, str], message: str
-) -> None:
-    key = world.submit(annotations=annotations)
-    world.until(lambda: world.said(key), "an event")
-    ((reason, text),) = world.said(key)
-    assert (reason, message in text) == ("NotAccepted", True), text
-    world.turns(0.5)
-    assert (len(world.said(key)), Job.objects.count()) == (1, 0)
-    world.fake.change("pods", key, {"metadata": {"annotations": dict.fromkeys(annotations, "")}})
-    world.fake.objects["pods"][key]["metadata"]["annotations"] = {}
-    world.fake.change("pods", key, {})
-    world.until_bound(key)
-
-
-def test_annotations_become_the_job(world: World) -> None:
-    target = {"kind": "completion_time", "seconds": 600.0}
-    key = world.submit(
-        annotations={
-            "berth.dev/application": "render", "berth.dev/target": json.dumps(target),
-            "berth.dev/priority": "7",
-        },
-        owner=("Job", "render-nightly"),
-    )  # fmt: skip
-    world.until_bound(key)
-    job = world.job(key)
-    assert (job.application.name, job.target, job.priority) == ("render", target, 7)
-    assert job.labels["kubernetes-owner"] == "Job/render-nightly"
-
-
-def test_a_namespace_is_the_project_of_its_name(world: World) -> None:
-    ensure_project("team-b")
-    key = world.submit("p1", namespace="team-b")
-    world.until_bound(key)
-    assert world.job(key).project.name == "team-b"
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        (
-            {"topologySpreadConstraints": [{"maxSkew": 1}]},
-            "Berth does not evaluate topology spread constraints",
-        ),
-        (
-            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
-            "Berth does not evaluate persistent volume claims",
-        ),
-        ({"nodeSelector": {"disk": "ssd"}}, "no node has the labels and taints"),
-    ],
-    ids=["spread", "volume", "selector"],
-)
-def test_a_pod_that_berth_cannot_place_says_why(
-    world: World, spec: dict[str, Any], message: str
-) -> None:
-    key = world.submit(**spec)
-    world.until(lambda: world.said(key), "an event")
-    assert message in world.said(key)[0][1]
-    assert Job.objects.count() == 0
-
-
-def test_a_gated_pod_waits_for_its_gates(world: World) -> None:
-    key = world.submit(schedulingGates=[{"name": "quota"}])
-    world.turns(0.5)
-    assert (Job.objects.count(), world.said(key)) == (0, [])
-    world.fake.change("pods", key, {"spec": {"schedulingGates": []}})
-    world.until_bound(key)
-
-
-def test_selectors_taints_and_affinity_decide_the_node(world: World) -> None:
-    taint = {"key": "team", "value": "gpu", "effect": "NoSchedule"}
-    world.fake.put("nodes", a_node("tainted", "16", "64Gi", taints=[taint]))
-    term = {
-        "matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]
-    }
-    affinity = {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
-        }
-    }
-    world.until(lambda: Server.objects.count() == 3, "three servers")
-    by_affinity = world.submit("affinity", affinity=affinity)
-    by_selector = world.submit("selector", nodeSelector={"kubernetes.io/hostname": "n1"})
-    wide = world.submit("wide", "16")
-    tolerates = {"key": "team", "operator": "Exists"}
-    tolerant = world.submit("tolerant", "16", tolerations=[tolerates])
-    assert world.until_bound(by_affinity) == "n2"
-    assert world.until_bound(by_selector) == "n1"
-    assert world.until_bound(tolerant) == "tainted"
-    assert world.node_of(wide) == ""
-
-
-def test_pods_of_others_take_room_from_a_new_node(world: World) -> None:
-    other = a_pod("other", "1500m", "2Gi", schedulerName="default-scheduler", nodeName="n3")
-    world.fake.put("pods", other)
-    world.until(lambda: "team-a/other" in seen(world), "the pod is seen, as at a start of Berth")
-    world.fake.put("nodes", a_node("n3"))
-    world.until(lambda: Server.objects.filter(name="n3").exists(), "it is a server")
-    row = Server.objects.get(name="n3")
-    assert (row.cores, row.memory_bytes) == (2, 6 * 2**30)
-
-
-def test_a_node_without_room_takes_no_more_until_others_leave(world: World) -> None:
-    world.until(lambda: Server.objects.count() == 2, "two servers")
-    for name in ("n1", "n2"):
-        other = a_pod(f"other-{name}", "2", schedulerName="default-scheduler", nodeName=name)
-        world.fake.put("pods", other)
-    key = world.submit("p1", "3")
-    world.until(lambda: "NoRoom" in dict(world.said(key)), "the event")
-    assert "2000m CPU are free, and it requests 3000m" in dict(world.said(key))["NoRoom"]
-    world.until(lambda: Server.objects.filter(state="draining").exists(), "its node is closed")
-    world.fake.remove("pods", "team-a/other-n1")
-    world.fake.remove("pods", "team-a/other-n2")
-    world.until_bound(key)
-    world.until(lambda: not Server.objects.exclude(state="active").exists(), "nodes are open")
-
-
-def test_a_pod_without_room_on_its_node_is_placed_on_another(world: World) -> None:
-    world.until(lambda: Server.objects.count() == 2, "two servers")
-    other = a_pod("other", "2", schedulerName="default-scheduler", nodeName="n1")
-    world.fake.put("pods", other)
-    world.fake.change("nodes", "n2", {"spec": {"unschedulable": True}})
-    world.until(lambda: Server.objects.get(name="n2").state == "draining", "n2 is closed")
-    key = world.submit("p1", "3")
-    world.until(lambda: Launch.objects.filter(outcome="lost").exists(), "n1 has no room")
-    world.turns(2.5)
-    assert Launch.objects.count() == 1  # n1 is closed: the job waits
-    world.fake.change("nodes", "n2", {"spec": {"unschedulable": False}})
-    assert world.until_bound(key) == "n2"
-
-
-def test_a_pod_of_another_scheduler_is_followed_if_it_names_an_application(world: World) -> None:
-    annotations = {"berth.dev/application": "web"}
-    key = world.submit("p1", "2", schedulerName="default-scheduler", annotations=annotations)
-    world.turns(0.5)
-    assert Job.objects.count() == 0  # the other scheduler places it
-    world.fake.change("pods", key, {"spec": {"nodeName": "n2"}}, runs())
-    job = world.until_state(key, "running")
-    assert Server.objects.get(name="n2").used_cores == 2
-    assert (job.application.name, bindings_of(world)) == ("web", [])
-
-
-def test_a_pod_that_cannot_be_read_hides_no_other(world: World) -> None:
-    broken = a_pod("broken")
-    broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
-    world.fake.put("pods", broken)
-    world.until_bound(world.submit("p1"))
-    assert "not a quantity: 'many'" in world.backend.pods.unread["broken"]
-
-
-def test_pods_cannot_be_suspended(world: World) -> None:
-    job = world.until_running(world.submit())
-    with pytest.raises(ConflictError, match="the backend kubernetes cannot suspend jobs"):
-        suspend_job(job.pk)
-
-
-def test_twenty_pods_fill_the_cluster_and_none_is_bound_twice(world: World) -> None:
-    keys = [world.submit(f"p{i}") for i in range(20)]
-    world.until(lambda: sum(bool(world.node_of(key)) for key in keys) == 8, "eight are bound")
-    world.turns(0.5)
-    by_node = [world.node_of(key) for key in keys]
-    assert (by_node.count("n1"), by_node.count("n2")) == (4, 4)
-    assert len(bindings_of(world)) == 8
