@@ -18,13 +18,8 @@ from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobSt
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import Constraints
 from apps.workloads.models import Job
-from apps.workloads.services.rows import (
-    advance,
-    job_event,
-    lock_jobs,
-    locked,
-    row_event,
-)
+from apps.workloads.services.rows import job_event, lock_jobs, locked, row_event
+from apps.workloads.services.transitions import advance
 
 
 def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:

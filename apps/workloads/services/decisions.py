@@ -13,7 +13,8 @@ from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
-from apps.workloads.services.rows import advance, as_json, lock_jobs, row_event
+from apps.workloads.services.rows import as_json, lock_jobs, row_event
+from apps.workloads.services.transitions import advance
 from apps.workloads.services.waiting import release_claims
 
 

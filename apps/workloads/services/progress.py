@@ -12,7 +12,8 @@ from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
-from apps.workloads.services.rows import advance, lock_jobs, row_event
+from apps.workloads.services.rows import lock_jobs, row_event
+from apps.workloads.services.transitions import advance
 
 
 @dataclass(frozen=True, slots=True)
