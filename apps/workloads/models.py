@@ -44,8 +44,19 @@ class Application(models.Model):
         return self.name
 
 
+class BatchMode(models.TextChoices):
+    """How the jobs of a request belong together."""
+
+    INDEPENDENT = "independent", "each is accepted or rejected for itself"
+    ATOMIC = "atomic", "all are accepted, or none"
+    ARRAY = "array", "members of a job array: one specification, an index each"
+
+
 class Batch(models.Model):
-    """Jobs submitted in one request; ``items`` stores the outcome of each item, in order."""
+    """Jobs submitted in one request; ``items`` stores the outcome of each item, in order.
+
+    A job array is a batch of mode ``array``; its members have an index (`Job.array_index`).
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="batches")
@@ -55,6 +66,15 @@ class Batch(models.Model):
     total = models.PositiveIntegerField()
     accepted = models.PositiveIntegerField()
     items = models.JSONField(default=list)
+    name = models.CharField(
+        max_length=127, blank=True, default="", db_default="", help_text="of an array"
+    )
+    array_indexes = models.CharField(
+        max_length=500, blank=True, default="", db_default="", help_text="as submitted: 0-99:2"
+    )
+    array_limit = models.PositiveIntegerField(
+        null=True, help_text="members of an array that may wait or run at once; null: all"
+    )
 
     class Meta:
         indexes = (
@@ -116,6 +136,8 @@ class WaitingShape(models.Model):
     def __str__(self) -> str:
         return str(self.key)
 
+
+OPEN_STATES: Final = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 
 # The jobs that no agent has refused yet. CASE hides the condition from the planner's statistics,
 # which do not know how many jobs wait at the moment: they often say none, and one index then seems
@@ -210,6 +232,9 @@ class Job(models.Model):
     )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
     batch = models.ForeignKey(Batch, on_delete=models.SET_NULL, null=True, related_name="jobs")
+    array_index = models.PositiveIntegerField(
+        null=True, help_text="in the array that its batch is; null: no member of an array"
+    )
     correlation_id = models.CharField(max_length=64)
 
     # specification
@@ -378,6 +403,13 @@ class Job(models.Model):
                 fields=["id"],
                 name="job_grown",
                 condition=Q(state="running", units_pending__gt=0),
+            ),
+            # arrays: members that are open, and those of them that wait for others; other jobs
+            # are not in it
+            models.Index(
+                fields=["batch", "held", "array_index"],
+                name="job_open_member",
+                condition=Q(array_index__isnull=False, state__in=OPEN_STATES),
             ),
             # lists: newest first, by project, state or application (keyset on created_at, id)
             models.Index(fields=["-created_at", "-id"], name="job_by_age"),

@@ -17,15 +17,15 @@ from apps.accounts.models import Project
 from apps.common.infrastructure.database import fetch_rows
 from apps.workloads.core.archives import Archive as ArchiveSpec
 from apps.workloads.core.deleted import missing_job_text
-from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
+from apps.workloads.core.lifecycle import TERMINAL_STATES
+from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import Constraints, JobLimits, JobSpec, QualityGuarantee
 from apps.workloads.core.targets import read_target
 from apps.workloads.infrastructure.name_search import words_query
-from apps.workloads.models import Application, Archive, Batch, Job
+from apps.workloads.models import OPEN_STATES, Application, Archive, Batch, BatchMode, Job
 
 NEWEST: Final = 2_000  # jobs in which words of a search are counted
 COMMON_FROM: Final = 40
-OPEN_STATES: Final = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 NOT_ENDED = ~Q(state__in=[state.value for state in TERMINAL_STATES])
 
 
@@ -324,6 +324,28 @@ def batch_states(batch_id: UUID) -> dict[str, int]:
     """Return the number of jobs of a batch by state."""
     states = Job.objects.filter(batch_id=batch_id).values("state").annotate(n=Count("id"))
     return {row["state"]: row["n"] for row in states}
+
+
+def visible_arrays(principal: Principal) -> QuerySet[Batch]:
+    """Return the job arrays a caller may see."""
+    return visible_batches(principal).filter(mode=BatchMode.ARRAY)
+
+
+def members_of(array_id: UUID) -> Q:
+    """Return the condition that a job is a member of an array."""
+    return Q(batch=array_id, array_index__isnull=False)
+
+
+def array_states(array_id: UUID) -> tuple[dict[str, int], int]:
+    """Return the number of members of an array by state, and of those that its limit holds."""
+    waits = Q(held=True, reason_code=Reason.WAITING_FOR_ARRAY, state__in=OPEN_STATES)
+    rows = (
+        Job.objects.filter(members_of(array_id))
+        .values("state")
+        .annotate(n=Count("id"), waiting=Count("id", filter=waits))
+    )
+    counted = list(rows)
+    return {row["state"]: row["n"] for row in counted}, sum(row["waiting"] for row in counted)
 
 
 def applications() -> QuerySet[Application]:

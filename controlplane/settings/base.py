@@ -129,6 +129,8 @@ DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "expected")
 JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
 MAX_SAMPLE = whole("BERTH_MAX_SAMPLE", 32, least=1)
 JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
+# Largest number of members of a job array.
+MAX_ARRAY = whole("BERTH_MAX_ARRAY", 10_000, least=1)
 # Cluster seconds after which a waiting gang gets a reservation, and reservations at once.
 RESERVE_AFTER_S = number("BERTH_RESERVE_AFTER_S", 600)
 # Half-life of the use that orders the waiting jobs of projects, cluster seconds; 0: by age.

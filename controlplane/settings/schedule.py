@@ -54,6 +54,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 2.0,
         "options": _FRESH,
     },
+    "workloads.release_members": {
+        "task": "workloads.release_members",
+        "schedule": 5.0,
+        "options": _FRESH,
+    },
     "execution.sweep": {"task": "execution.sweep", "schedule": 5.0, "options": _UPKEEP},
     "placement.carry_out": {
         "task": "placement.carry_out",

@@ -144,6 +144,7 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
         operator,
         generate_instance(InstanceSpec(containers=60, nodes=60, nodes_per_rack=20, largest=8), 2),
     )
+    array = api.post("/api/v1/arrays/", {**short(), "array": {"size": 2}}).json()
     plan_to_move(operator, Job.objects.get(pk=job))
     add_objective("money", Curve("Cost", "EUR", (24.0,), {"": (0.3,)}), weight=0.1, by=operator.pk)
     chosen = preference_set(operator, "night")
@@ -169,6 +170,7 @@ def world(db: None, operator: User, admin: User, as_user: Speak) -> dict[str, An
         "proposal_id": proposal.pk,
         "pair_id": str(factories.measured_pair().pk),
         "batch_id": batch["id"],
+        "array_id": array["id"],
         "number": number,
         "run_id": str(run.pk),
         "name": "base_rate",
@@ -365,6 +367,8 @@ WRITES = [
     ("/api/v1/weights/activations/{activation_id}/revert/", {"message": "m"}, 201),
     ("/api/v1/jobs/", JOB, 201),
     ("/api/v1/batches/", {"items": [JOB]}, 202),
+    ("/api/v1/arrays/", {**JOB, "array": {"indexes": "0-4:2", "limit": 1}}, 201),
+    ("/api/v1/arrays/{array_id}/cancel/", None, 200),
     ("/api/v1/jobs/{job_id}/rerun/", None, 201),
     ("/api/v1/jobs/{job_id}/cancel/", None, 202),
     ("/api/v1/tokens/", {"name": "t"}, 201),

@@ -219,6 +219,13 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/batches/<uuid:batch_id>/cancel": api(
         post=PROJECT_WRITERS, body={"POST": {"expect": 1}}
     ),
+    "api/v1/arrays": api(
+        get=SIGNED_IN, post=MEMBERS, body={"POST": {**IN_PROJECT, "array": {"size": 2}}}
+    ),
+    "api/v1/arrays/<uuid:array_id>": api(
+        get=PROJECT_READERS, patch=PROJECT_WRITERS, body={"PATCH": {"limit": 3}}
+    ),
+    "api/v1/arrays/<uuid:array_id>/cancel": api(post=PROJECT_WRITERS),
     # scheduling
     "api/v1/checks": api(post=MEMBERS, body={"POST": IN_PROJECT}),
     "api/v1/decisions": api(get=SIGNED_IN, secrets=(APPLICATION,)),

@@ -95,6 +95,10 @@ def build_scene() -> Scene:
         items=[{"status": "created", "job": str(job.pk), "client_id": f"{MARKER}-item"}],
     )
     Job.objects.filter(pk=job.pk).update(batch=batch)
+    array = Batch.objects.create(
+        project=project, created_by=member, mode="array", total=1, accepted=1,
+        name=f"{MARKER}-array", array_indexes="0",
+    )  # fmt: skip
     operation = Operation.objects.create(
         kind="batch.submit", created_by=member, project_id=project.pk, status="failed",
         message=f"{MARKER}-operation", finished_at=timezone.now(),
@@ -115,6 +119,7 @@ def build_scene() -> Scene:
         "operations": str(operation.pk),
         "jobs": str(job.pk),
         "batches": str(batch.pk),
+        "arrays": str(array.pk),
         "decisions": str(decision.pk),
         "servers": servers[0].name,
         "agents": servers[0].name,
@@ -126,7 +131,7 @@ def build_scene() -> Scene:
         "jobs_of_project": Job.objects.filter(project=project).count(),
         **shared,
     }
-    private = [token, operation, job, waiting, batch, decision, project]
+    private = [token, operation, job, waiting, batch, array, decision, project]
     return Scene(
         arguments, frozenset({MARKER, *(str(row.pk) for row in private)}), _clients(users)
     )

@@ -114,6 +114,7 @@ ALLOWED: Final = {
             "scheduling.selectors.quotas.standings",
             "scheduling.selectors.waits.start_scores",
             "scheduling.selectors.waits.waiting_jobs",
+            "workloads.selectors.array_states",
             "workloads.selectors.batch_items",
             "workloads.selectors.batch_states",
         ),

@@ -11,6 +11,7 @@ HIDDEN_JOB: Final = "a job of another project"
 REASONS: Final = {  # short, for lists; the full sentences are in workloads.core.reasons
     "Invalid": "invalid specification",
     "Held": "on hold",
+    "WaitingForArray": "waits for its array",
     "Unclassifiable": "could not be classified",
     "ProfilingFailed": "profiling failed",
     "InfeasibleTarget": "no platform meets the target",

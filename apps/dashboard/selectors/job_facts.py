@@ -29,9 +29,9 @@ from apps.workloads.core.lifecycle import (
     JobState,
     Suspension,
 )
-from apps.workloads.core.reasons import MEANINGS, Meaning, Reason
-from apps.workloads.models import Job
-from apps.workloads.selectors import OPEN_STATES, JobCounts
+from apps.workloads.core.reasons import MEANINGS, Meaning, Reason, reason_of_hold
+from apps.workloads.models import OPEN_STATES, Job
+from apps.workloads.selectors import JobCounts
 
 CANCEL_LIMIT = 500
 TREND_POINTS = 40
@@ -157,7 +157,7 @@ def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
 
 def _why(job: Job) -> str:
     if job.held:
-        return labels.reason_text("Held")
+        return labels.reason_text(reason_of_hold(job.reason_code))
     return labels.reason_text(job.reason_code) if job.reason_code else ""
 
 
@@ -347,7 +347,7 @@ def suspend_action(job: Job) -> str:
 
 def waiting_reason(job: Job) -> Meaning | None:
     """Return the reason why a job is waiting, with its meaning."""
-    code = "Held" if job.held else job.reason_code
+    code = reason_of_hold(job.reason_code) if job.held else job.reason_code
     return MEANINGS[Reason(code)] if code in set(Reason) else None
 
 

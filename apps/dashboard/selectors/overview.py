@@ -262,7 +262,8 @@ def queue_by_reason(span: TimeRange) -> QueueByReason:
 
 
 _BY_REASON = """
-SELECT CASE WHEN held THEN 'Held' WHEN reason_code <> '' THEN reason_code
+SELECT CASE WHEN held AND reason_code <> 'WaitingForArray' THEN 'Held'
+            WHEN reason_code <> '' THEN reason_code
             WHEN state = 'profiling' THEN 'WaitingForProfile' ELSE 'WaitingForAgent' END AS code,
        count(*),
        percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(0, %s - submitted_s))

@@ -39,6 +39,7 @@ from apps.execution.services.suspension import record_suspensions
 from apps.inventory import services as inventory
 from apps.inventory.core.backends import AGENT, MACHINES
 from apps.inventory.selectors import cluster_time
+from apps.workloads.core.arrays import array_variables
 
 MAX_LAUNCHES: Final = 1000  # requested at a time
 MAX_WAITING: Final = 2  # agents that hold a thread of this process; others are answered at once
@@ -49,7 +50,8 @@ SELECT l.id, j.id, j.name, l.state = 'running', l.cancel_requested OR j.cancel_r
        ARRAY(SELECT u.core FROM inventory_resourceunit u WHERE u.id = ANY(a.unit_ids)
              ORDER BY u.core),
        a.memory_bytes, j.program, j.duration_s, j.suspension IN ('requested', 'suspended'),
-       j.suspension IN ('suspended', 'resuming'), coalesce(j.files_id, '')
+       j.suspension IN ('suspended', 'resuming'), coalesce(j.files_id, ''),
+       j.batch_id, j.array_index
 FROM scheduling_allocation a
 JOIN workloads_job j ON j.id = a.job_id
 JOIN execution_launch l ON l.job_id = j.id AND l.state IN ('requested', 'running')
@@ -234,7 +236,7 @@ def checked_orders(agent_id: int, epoch: int) -> list[CommandOrder]:
 
 def _order(row: tuple[Any, ...]) -> CommandOrder:
     launch, job, name, is_running, stop, cores, memory_bytes, program, duration_s, *rest = row
-    suspend, is_suspended, files = rest
+    suspend, is_suspended, files, array, index = rest
     command = json.loads(program)
     return CommandOrder(
         launch=launch,
@@ -245,7 +247,7 @@ def _order(row: tuple[Any, ...]) -> CommandOrder:
         cores=tuple(cores),
         memory_bytes=memory_bytes,
         command=tuple(command["command"]),
-        environment=command["environment"],
+        environment={**command["environment"], **array_variables(array, index)},
         working_directory=command["working_directory"],
         duration_s=duration_s,
         suspend=suspend,

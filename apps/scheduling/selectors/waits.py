@@ -13,7 +13,7 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.admission.types import AdmissionNow, Control, QueueState
 from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingJob
 from apps.scheduling.models import AdmissionState, StartEstimate
-from apps.workloads.core.reasons import MEANINGS, Reason
+from apps.workloads.core.reasons import MEANINGS, Reason, reason_of_hold
 from apps.workloads.models import Job
 
 DAY_S: Final = 86_400.0
@@ -102,7 +102,7 @@ def _waiting_job(row: Sequence[Any]) -> WaitingJob:
 
 def _reason(state: str, code: str, *, is_held: bool) -> Reason:
     if is_held:
-        return Reason.HELD
+        return reason_of_hold(code)
     if state == "profiling":
         return Reason.WAITING_FOR_PROFILE
     return Reason(code) if code in set(Reason) else Reason.WAITING_FOR_AGENT

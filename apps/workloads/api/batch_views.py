@@ -42,9 +42,9 @@ from apps.workloads.api.serializers import (
     ExpectSerializer,
 )
 from apps.workloads.api.submission import parse_items, project_of_batch, refuse_foreign_projects
-from apps.workloads.models import Batch
+from apps.workloads.models import Batch, BatchMode
 
-MODES: Final = ("independent", "atomic")
+MODES: Final = (BatchMode.INDEPENDENT.value, BatchMode.ATOMIC.value)
 _FIELDS: Final = frozenset({"defaults", "items", "mode", "project"})
 
 
@@ -60,7 +60,7 @@ class BatchList(ListView):
         "project": Filter(
             lambda value: selectors.in_project(read_text(value)), "In the project with this name."
         ),
-        "mode": choice("mode", MODES, "Submitted in this mode."),
+        "mode": choice("mode", BatchMode.values, "Submitted in this mode."),
         "created_at__gte": moment("created_at__gte", "Submitted at or after."),
         "created_at__lt": moment("created_at__lt", "Submitted before."),
     }

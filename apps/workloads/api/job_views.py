@@ -30,6 +30,7 @@ from apps.common.api.queries import (
     read_list_query,
     read_text,
     read_time,
+    read_uuid,
     uid,
     uids,
     whole,
@@ -57,7 +58,14 @@ from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import parse_changes, parse_job
 from apps.workloads.core.targets import TargetKind
 from apps.workloads.models import Job
-from apps.workloads.services import cancel_jobs, delete_job, set_held, submit_jobs, update_job
+from apps.workloads.services import (
+    cancel_jobs,
+    delete_job,
+    resubmit,
+    set_held,
+    submit_jobs,
+    update_job,
+)
 
 _Result = TypeVar("_Result")
 MAX_BODY_BYTES: Final = 2 << 20  # an archive of files takes most of it
@@ -92,6 +100,11 @@ JOB_FILTERS = {
     "priority__gte": whole("priority__gte", "With at least this priority."),
     "held": flag("held", "Whether the job is held."),
     "batch": uid("batch_id", "Of this batch."),
+    "array": Filter(
+        lambda value: selectors.members_of(read_uuid(value)),
+        "Member of this array.",
+        {"type": "string", "format": "uuid"},
+    ),
     "request_id": exact("correlation_id", "Submitted by the request with this id."),
     "attainment__lt": Filter(
         lambda value: selectors.attained("lt", read_float(value)),
@@ -290,14 +303,14 @@ class JobRerun(ApiView):
 
     @extend_schema(request=None, responses={201: JobSerializer})
     def post(self, request: Request, job_id: UUID) -> Response:
-        """Submit a new job with the specification of this one."""
+        """Submit a new job with the specification of this one, and its index in its array."""
         job = own_job(request, job_id)
         principal = principal_of(request)
 
         def submit() -> KeyedResponse:
-            (again,) = submit_jobs(
-                [selectors.spec_of(job)],
-                project=job.project,
+            again = resubmit(
+                job,
+                selectors.spec_of(job),
                 user=caller_as_user(principal),
                 correlation_id=current_request_id(),
             )

@@ -30,11 +30,18 @@ def represent_job(job: Job) -> dict[str, Any]:
             "updated_at": time(job.updated_at),
             "created_by": job.created_by.username,
             "batch": str(job.batch_id) if job.batch_id else None,
+            "array": _array_of(job),
             "request_id": job.correlation_id,
         },
         "spec": _spec(job),
         "status": _status(job),
     }
+
+
+def _array_of(job: Job) -> dict[str, Any] | None:
+    if job.array_index is None:
+        return None
+    return {"id": str(job.batch_id), "index": job.array_index}
 
 
 def represent_job_briefly(job: Job) -> dict[str, Any]:
@@ -147,6 +154,20 @@ def represent_batch(batch: Batch) -> dict[str, Any]:
         "total": batch.total,
         "accepted": batch.accepted,
         "rejected": batch.total - batch.accepted,
+    }
+
+
+def represent_array(array: Batch) -> dict[str, Any]:
+    """JSON of a job array without its members."""
+    return {
+        "id": str(array.pk),
+        "name": array.name,
+        "project": array.project.name,
+        "created_by": array.created_by.username,
+        "created_at": time(array.created_at),
+        "size": array.total,
+        "indexes": array.array_indexes,
+        "limit": array.array_limit,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.workloads.api.submission import MAX_ITEMS
+from apps.workloads.core.arrays import MAX_INDEX, MAX_TEXT
 from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_FILES, MAX_PATH
 from apps.workloads.core.costs import COST_LIMITS
 from apps.workloads.core.lifecycle import JobState, Suspension
@@ -221,6 +222,13 @@ class JobPatchSerializer(serializers.Serializer[Any]):
     spec = JobPatchSpecSerializer(required=False)
 
 
+class ArrayMemberSerializer(serializers.Serializer[Any]):
+    """Place of a job in a job array."""
+
+    id = serializers.UUIDField(help_text="Of the array, and of its batch.")
+    index = serializers.IntegerField()
+
+
 class JobMetadataSerializer(serializers.Serializer[Any]):
     """Identity and bookkeeping of the job."""
 
@@ -235,6 +243,7 @@ class JobMetadataSerializer(serializers.Serializer[Any]):
     updated_at = serializers.DateTimeField()
     created_by = serializers.CharField()
     batch = serializers.UUIDField(allow_null=True)
+    array = ArrayMemberSerializer(allow_null=True, help_text="Null: no member of an array.")
     request_id = serializers.CharField(help_text="Correlation id, recorded in events and logs.")
 
 
@@ -335,6 +344,72 @@ class BatchRequestSerializer(serializers.Serializer[Any]):
     items = serializers.ListField(child=JobRequestSerializer(), min_length=1, max_length=MAX_ITEMS)
     mode = serializers.ChoiceField(choices=["independent", "atomic"], required=False)
     project = serializers.CharField(max_length=63, required=False)
+
+
+class ArraySpecSerializer(serializers.Serializer[Any]):
+    """The members of a job array: give size or indexes."""
+
+    size = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_INDEX,
+        allow_null=True,
+        required=False,
+        help_text="Indexes from 0; the installation limits it (BERTH_MAX_ARRAY).",
+    )
+    indexes = serializers.CharField(
+        max_length=MAX_TEXT,
+        allow_null=True,
+        required=False,
+        help_text="Indexes and ranges with steps: 0-99:2,200.",
+    )
+    limit = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_INDEX,
+        allow_null=True,
+        required=False,
+        help_text="Members that may wait for units or run at once; null: all.",
+    )
+
+
+class ArrayRequestSerializer(JobRequestSerializer):
+    """A job array to submit: a job, and the indexes of its members."""
+
+    array = ArraySpecSerializer()
+
+
+class ArrayLimitSerializer(serializers.Serializer[Any]):
+    """A new limit of an array."""
+
+    limit = serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_INDEX,
+        allow_null=True,
+        help_text="Members that may wait for units or run at once; null: all.",
+    )
+
+
+class JobArraySerializer(serializers.Serializer[Any]):
+    """A job array: jobs of one specification, each with an index."""
+
+    id = serializers.UUIDField(help_text="Also that of its batch.")
+    name = serializers.CharField(help_text="The members are called name-index.")
+    project = serializers.CharField()
+    created_by = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    size = serializers.IntegerField(help_text="Members as submitted, without those rerun.")
+    indexes = serializers.CharField()
+    limit = serializers.IntegerField(allow_null=True)
+
+
+class JobArrayDetailSerializer(JobArraySerializer):
+    """An array and the number of its members by state."""
+
+    states = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Members by state, those held too."
+    )
+    waiting_for_limit = serializers.IntegerField(
+        help_text="Members that the limit holds until others end."
+    )
 
 
 class BatchSerializer(serializers.Serializer[Any]):

@@ -1,7 +1,13 @@
 """URLs of applications, jobs and batches."""
 
 from apps.common.api.routes import route
-from apps.workloads.api import application_views, batch_views, files_views, job_views
+from apps.workloads.api import (
+    application_views,
+    array_views,
+    batch_views,
+    files_views,
+    job_views,
+)
 
 urlpatterns = [
     *route("jobs/cancel/", job_views.JobsCancel.as_view(), "api-jobs-cancel"),
@@ -16,6 +22,11 @@ urlpatterns = [
     *route("batches/<uuid:batch_id>/items/", batch_views.BatchItems.as_view(), "api-batch-items"),
     *route(
         "batches/<uuid:batch_id>/cancel/", batch_views.BatchCancel.as_view(), "api-batch-cancel"
+    ),
+    *route("arrays/", array_views.ArrayList.as_view(), "api-arrays"),
+    *route("arrays/<uuid:array_id>/", array_views.ArrayDetail.as_view(), "api-array"),
+    *route(
+        "arrays/<uuid:array_id>/cancel/", array_views.ArrayCancel.as_view(), "api-array-cancel"
     ),
     *route("applications/", application_views.ApplicationList.as_view(), "api-applications"),
     *route(

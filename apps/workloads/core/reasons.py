@@ -16,6 +16,7 @@ class Reason(StrEnum):
 
     INVALID = "Invalid"
     HELD = "Held"
+    WAITING_FOR_ARRAY = "WaitingForArray"
     UNCLASSIFIABLE = "Unclassifiable"
     PROFILING_FAILED = "ProfilingFailed"
     INFEASIBLE_TARGET = "InfeasibleTarget"
@@ -76,6 +77,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         2,
         "The job is on hold and is not considered for placement.",
         "Release the job to let it start.",
+    ),
+    Reason.WAITING_FOR_ARRAY: Meaning(
+        2,
+        "The job waits for an earlier member of its array: as many as its limit allows are open.",
+        "Nothing to do; it is considered when a member ends. A higher limit lets more start.",
     ),
     Reason.UNCLASSIFIABLE: Meaning(
         3,
@@ -238,6 +244,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         "Rerun the job if that was a mistake.",
     ),
 }
+
+
+def reason_of_hold(code: str) -> Reason:
+    """Return the reason of a job that is on hold: by its user, or by the limit of its array."""
+    return Reason.WAITING_FOR_ARRAY if code == Reason.WAITING_FOR_ARRAY else Reason.HELD
 
 
 def resolve(reasons: Iterable[Reason]) -> tuple[Reason | None, tuple[Reason, ...]]:

@@ -5,7 +5,13 @@ until commit. Callers make their other writes first.
 """
 
 from apps.workloads.services.applications import create_application, update_application
+from apps.workloads.services.arrays import (
+    release_members,
+    release_unreleased,
+    set_array_limit,
+)
 from apps.workloads.services.changes import (
+    cancel_array,
     cancel_jobs,
     delete_job,
     set_constraints,
@@ -46,7 +52,7 @@ from apps.workloads.services.shapes import (
     copy_reasons,
     join_shapes,
 )
-from apps.workloads.services.submission import submit_jobs
+from apps.workloads.services.submission import resubmit, submit_array, submit_jobs
 from apps.workloads.services.suspension import (
     record_suspended,
     request_suspension,
@@ -68,6 +74,7 @@ __all__ = [
     "PlacedJob",
     "ProgressReport",
     "WaitingJob",
+    "cancel_array",
     "cancel_jobs",
     "claim_incomplete",
     "claim_shapes",
@@ -92,14 +99,19 @@ __all__ = [
     "record_suspended",
     "record_transitions",
     "release_claims",
+    "release_members",
+    "release_unreleased",
     "report_progress",
     "request_suspension",
     "requeue_lost",
     "restart_jobs",
+    "resubmit",
     "send_to_profiling",
+    "set_array_limit",
     "set_constraints",
     "set_held",
     "start_running",
+    "submit_array",
     "submit_jobs",
     "update_application",
     "update_job",

@@ -18,6 +18,7 @@ from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobSt
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import Constraints
 from apps.workloads.models import Job
+from apps.workloads.services.arrays import lock_array, release_after
 from apps.workloads.services.rows import job_event, lock_jobs, locked, row_event
 from apps.workloads.services.transitions import advance
 
@@ -51,25 +52,52 @@ def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
 def set_held(job_id: UUID, *, held: bool, request_id: str = "") -> Job:
     """Hold or release a waiting job.
 
+    A released member of an array waits for earlier members if its array is at its limit; a held
+    one lets the next member take its place.
+
     Raises
     ------
-    ConflictError : the job is no longer waiting.
+    ConflictError : the job is no longer waiting, or waits for earlier members of its array.
     """
     with transaction.atomic():
         job = locked(job_id)
         if job.state not in WAITING_STATES:
             msg = f"a {job.state} job cannot be held or released; only waiting jobs can"
             raise ConflictError(msg)
-        if job.held != held:
-            job.held = held
-            job.reason_code = Reason.HELD if held else Reason.WAITING_FOR_AGENT
-            job.reason_message = ""
-            job.generation += 1
-            _evaluate_again(job)
-            job.save()
-            kind = "job.held" if held else "job.released"
-            record_events([job_event(kind, job, job.state, request_id)])
+        waits_for_array = job.held and job.reason_code == Reason.WAITING_FOR_ARRAY
+        if waits_for_array and not held:
+            msg = "the job waits for earlier members of its array; raise the limit of the array"
+            raise ConflictError(msg)
+        if job.held != held or waits_for_array:
+            _set_held(job, held=held, request_id=request_id)
     return job
+
+
+def _set_held(job: Job, *, held: bool, request_id: str) -> None:
+    """Hold or release a locked job; a member of an array is released by its array."""
+    job.held = held or job.array_index is not None
+    job.reason_code = Reason.HELD if held else Reason.WAITING_FOR_AGENT
+    if not held and job.array_index is not None:
+        job.reason_code = Reason.WAITING_FOR_ARRAY
+    job.reason_message = ""
+    job.generation += 1
+    _evaluate_again(job)
+    job.save()
+    if job.array_index is not None:
+        release_after([(job.batch_id,)])
+    if held or job.array_index is None:
+        kind = "job.held" if held else "job.released"
+        record_events([job_event(kind, job, job.state, request_id)])
+
+
+def cancel_array(array_id: UUID, *, request_id: str = "") -> tuple[int, int]:
+    """Cancel the members of an array that have not ended; their number, and that of changed jobs.
+
+    The array is locked, so no member is released meanwhile.
+    """
+    with transaction.atomic():
+        members = lock_array(array_id)
+        return len(members), cancel_jobs(members, request_id=request_id)
 
 
 def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = "") -> Job:

@@ -12,6 +12,7 @@ from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
+from apps.workloads.services.arrays import ARRAY_OF_JOB, release_after
 from apps.workloads.services.rows import lock_jobs, row_event
 from apps.workloads.services.transitions import advance
 
@@ -59,8 +60,8 @@ def end_unplaced(ended: Sequence[JobEnd]) -> list[tuple[Any, ...]]:
 def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple[Any, ...]]:
     rows = sorted(ended, key=lambda row: row.job_id)
     lock_jobs([row.job_id for row in rows])
-    return fetch_rows(
-        """UPDATE workloads_job AS j
+    ended_rows = fetch_rows(
+        f"""UPDATE workloads_job AS j
            SET state = d.state, finished_s = d.at, finished_at = now(),
                started_s = coalesce(j.started_s, d.at), updated_at = now(),
                reason_code = d.reason, reason_message = left(d.message, 500),
@@ -73,7 +74,8 @@ def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple
                        %s::int[])
                 AS d(id, state, at, reason, message, attainment, exit_code)
            WHERE j.id = d.id AND j.state = ANY(%s)
-           RETURNING j.id, j.name, j.project_id, j.state""",
+           RETURNING j.id, j.name, j.project_id, j.state,
+                     {ARRAY_OF_JOB.format(job="j.")}""",  # noqa: S608 - a constant
         [
             number_array(row.job_id for row in rows), [row.state for row in rows],
             number_array(row.finished_s for row in rows), [row.reason for row in rows],
@@ -81,6 +83,7 @@ def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple
             [row.exit_code for row in rows], sorted(only_from),
         ],
     )  # fmt: skip
+    return release_after(ended_rows)
 
 
 def requeue_lost(

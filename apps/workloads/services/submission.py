@@ -1,7 +1,7 @@
-"""Submission of jobs, and creation of the applications they name."""
+"""Submission of jobs and job arrays, and creation of the applications they name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import JSONField
@@ -14,12 +14,14 @@ from apps.common.infrastructure.database import copy_rows
 from apps.inventory.core.backends import Capability
 from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import record_events
+from apps.workloads.core.arrays import ArraySpec, member_name
 from apps.workloads.core.commands import program_of
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.models import Application, Batch, Job
 from apps.workloads.services.archives import store_archives
+from apps.workloads.services.arrays import new_array, release_after
 from apps.workloads.services.rows import as_json, job_event
 
 
@@ -30,8 +32,13 @@ def submit_jobs(
     user: User,
     correlation_id: str,
     batch: Batch | None = None,
+    members: Sequence["Member"] = (),
 ) -> list[Job]:
     """Insert jobs, in order, in the caller's transaction, and create new applications.
+
+    Parameters
+    ----------
+    members : of the array that ``batch`` is, one for each job; empty = no array
 
     Raises
     ------
@@ -51,6 +58,7 @@ def submit_jobs(
             application=applications[spec.application],
             correlation_id=correlation_id if len(specs) == 1 else f"{correlation_id}.{i}",
             submission=submission,
+            member=members[i] if members else None,
         )
         for i, spec in enumerate(specs)
     ]
@@ -60,6 +68,64 @@ def submit_jobs(
         _copy_jobs(jobs, at=now.at)
     record_events([job_event("job.submitted", job, JobState.SUBMITTED) for job in jobs])
     return jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Place of a job in its array.
+
+    Attributes
+    ----------
+    index : of the job
+    waits : for earlier members, because of the limit of the array
+    """
+
+    index: int
+    waits: bool
+
+
+def submit_array(
+    spec: JobSpec, array: ArraySpec, *, project: Project, user: User, correlation_id: str
+) -> Batch:
+    """Insert an array and its members in the caller's transaction; raises as `submit_jobs`.
+
+    The members have consecutive places in the order of the indexes; those beyond the limit wait.
+    """
+    row = new_array(
+        name=spec.name or spec.application, text=array.text, limit=array.limit,
+        size=len(array.indexes), project=project, user=user,
+    )  # fmt: skip
+    limit = len(array.indexes) if array.limit is None else array.limit
+    waiting = set(sorted(array.indexes)[limit:])
+    jobs = submit_jobs(
+        [replace(spec, name=member_name(row.name, index)) for index in array.indexes],
+        project=project,
+        user=user,
+        correlation_id=correlation_id,
+        batch=row,
+        members=[Member(index, index in waiting) for index in array.indexes],
+    )
+    row.items = [{"status": "accepted", "job": str(job.pk)} for job in jobs]
+    row.save(update_fields=["items"])
+    return row
+
+
+def resubmit(job: Job, spec: JobSpec, *, user: User, correlation_id: str) -> Job:
+    """Submit a job again in the caller's transaction.
+
+    A member of an array is a member again, with the same index and within the limit.
+    """
+    if job.batch is None or job.array_index is None:
+        members, batch = [], None
+    else:
+        members, batch = [Member(job.array_index, waits=True)], job.batch
+    (again,) = submit_jobs(
+        [spec], project=job.project, user=user, correlation_id=correlation_id, batch=batch,
+        members=members,
+    )  # fmt: skip
+    if batch is not None:
+        release_after([(batch.pk,)])
+    return again
 
 
 def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
@@ -139,9 +205,16 @@ class _Submission:
 
 
 def _new_job(
-    spec: JobSpec, *, application: Application, correlation_id: str, submission: _Submission
+    spec: JobSpec,
+    *,
+    application: Application,
+    correlation_id: str,
+    submission: _Submission,
+    member: Member | None,
 ) -> Job:
     job_id = uuid7()
+    waits = member is not None and member.waits
+    reason = Reason.WAITING_FOR_ARRAY if waits else Reason.WAITING_FOR_AGENT
     return Job(
         id=job_id,
         name=spec.name or f"{spec.application[:110]}-{job_id.hex[-8:]}",
@@ -149,6 +222,7 @@ def _new_job(
         application=application,
         created_by=submission.user,
         batch=submission.batch,
+        array_index=None if member is None else member.index,
         correlation_id=correlation_id,
         target=spec.target.as_json(),
         target_kind=spec.target.kind,
@@ -164,13 +238,13 @@ def _new_job(
         policy=spec.policy or "",
         sample_size=spec.sample_size,
         guarantee=None if spec.guarantee is None else spec.guarantee.as_json(),
-        held=spec.held,
+        held=spec.held or waits,
         constraints=spec.constraints.as_json(),
         labels=dict(spec.labels),
         annotations=dict(spec.annotations),
         backend=spec.backend,
         program=program_of(spec.command, spec.environment, spec.working_directory),
         files_id=None if spec.files is None else spec.files.digest,
-        reason_code=Reason.HELD if spec.held else Reason.WAITING_FOR_AGENT,
+        reason_code=Reason.HELD if spec.held else reason,
         submitted_s=submission.submitted_s,
     )

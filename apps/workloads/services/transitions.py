@@ -8,6 +8,7 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_now
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, states_before
 from apps.workloads.core.reasons import Reason
+from apps.workloads.services.arrays import ARRAY_OF_JOB, release_after
 from apps.workloads.services.rows import lock_jobs
 
 
@@ -29,8 +30,8 @@ def advance(
     """
     allowed = [state.value for state in set(only_from) & states_before(to)]
     lock_jobs(job_ids)
-    return fetch_rows(
-        """UPDATE workloads_job
+    rows = fetch_rows(
+        f"""UPDATE workloads_job
            SET state = %(to)s, reason_code = %(reason)s, reason_message = left(%(message)s, 500),
                reason_also = '[]', updated_at = now(), claimed_by = '', claimed_until = NULL,
                shape_id = NULL, generation = generation + 1, suspension = '', suspended_s = NULL,
@@ -38,7 +39,7 @@ def advance(
                finished_at = CASE WHEN %(end_s)s::float8 IS NULL THEN finished_at ELSE now() END
            WHERE id = ANY(%(ids)s) AND state = ANY(%(allowed)s)
              AND (%(agent)s::text IS NULL OR claimed_by = %(agent)s)
-           RETURNING id, name, project_id, state""",
+           RETURNING id, name, project_id, state, {ARRAY_OF_JOB.format(job="")}""",  # noqa: S608
         {
             "to": to,
             "reason": reason,
@@ -49,3 +50,4 @@ def advance(
             "agent": claimed_by or None,
         },
     )
+    return release_after(rows) if to in TERMINAL_STATES else [row[:-1] for row in rows]
