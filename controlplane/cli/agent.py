@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from apps.execution.backends.agent.accounts import problem_with
 from apps.execution.backends.agent.agent import Agent, FencedError, Machine, only_agent
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import usable_cpus
@@ -39,6 +40,13 @@ def declare(verbs: Verbs) -> None:
     add("--state", type=Path, metavar="DIR", help="directory of the agent (default: by name)")
     add("--user", help="account that runs the commands; root must be named to be used")
     add(
+        "--allow-users",
+        type=argument_type(_users),
+        default=(),
+        metavar="LIST",
+        help="accounts that jobs may name, such as alice,bob; needs an agent that runs as root",
+    )
+    add(
         "--cores", type=argument_type(_cores), metavar="LIST", help="cores for jobs, such as 0-3,6"
     )
     add("--memory", type=argument_type(size), help="memory for jobs, such as 64Gi")
@@ -62,6 +70,13 @@ def _cores(text: str) -> tuple[int, ...]:
     if not cores <= set(usable_cpus()):
         raise ValueError(f"this machine has the cores {usable_cpus()}")
     return tuple(sorted(cores))
+
+
+def _users(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    if not all(names):
+        raise ValueError("must be names of accounts, such as alice,bob")
+    return names
 
 
 def agent(client: BerthClient, args: Namespace) -> int:
@@ -98,6 +113,7 @@ def _install(url: str, args: Namespace) -> None:
         "--url": url,
         "--state": state.absolute(),
         "--user": args.user,
+        "--allow-users": ",".join(args.allow_users) or None,
         "--cores": args.cores and ",".join(str(core) for core in args.cores),
         "--memory": args.memory,
         "--rack": args.rack,
@@ -117,6 +133,13 @@ def _require_user(args: Namespace) -> None:
             detail="this agent runs as root, and the commands must not do so by accident",
             code=Exit.USAGE,
         )
+
+
+def _require_accounts(names: tuple[str, ...]) -> None:
+    """Check that this agent can run commands as the accounts that jobs may name."""
+    for name in names:
+        if problem := problem_with(name):
+            raise CliError(f"--allow-users {name}: {problem}", code=Exit.USAGE)
 
 
 def _state(args: Namespace) -> Path:
@@ -144,6 +167,7 @@ def _enrol(client: BerthClient, args: Namespace) -> None:
 
 def _run(url: str, args: Namespace) -> int:
     _require_user(args)
+    _require_accounts(args.allow_users)
     state = _state(args)
     try:
         credential = (state / "credential").read_text().strip()
@@ -158,6 +182,7 @@ def _run(url: str, args: Namespace) -> int:
         state=state,
         cpus=args.cores or usable_cpus(),
         user=args.user or "",
+        users=args.allow_users,
         memory_bytes=args.memory,
         rack=args.rack,
         watts=(args.idle_watts, args.peak_watts),

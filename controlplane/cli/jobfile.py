@@ -128,6 +128,7 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "guarantee": args.guarantee,
         "command": args.command or None,
         "working_directory": args.chdir,
+        "user": args.user,
     }
     job |= {name: value for name, value in values.items() if value is not None}
     if args.files is not None:

@@ -61,6 +61,7 @@ class CommandOrder:
     suspend : whether its processes must be stopped now, and may continue later
     is_suspended : whether the control plane has recorded that they are stopped
     files : digest of the archive of its working directory; empty = it has none
+    user : account that runs it; empty = that of the agent's configuration
     """
 
     launch: int
@@ -77,3 +78,4 @@ class CommandOrder:
     suspend: bool = False
     is_suspended: bool = False
     files: str = ""
+    user: str = ""

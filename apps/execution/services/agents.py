@@ -166,10 +166,15 @@ def orders_of(server_id: int) -> list[CommandOrder]:
     """Return all live launches on a server, with those requested now."""
     request_launches(AGENT, limit=MAX_LAUNCHES, server=server_id)
     orders = [_order(row) for row in fetch_rows(_ORDERS, [server_id, AGENT])]
-    if any(order.files for order in orders):
+    if any(map(_is_new, orders)):
         refused = _refuse_for_old_agent(server_id, orders)
         orders = [order for order in orders if order.launch not in refused]
     return orders
+
+
+def _is_new(order: CommandOrder) -> bool:
+    """Return True if agents before `FILES_FROM` cannot carry the order out."""
+    return bool(order.files or order.user)
 
 
 def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> set[int]:
@@ -177,9 +182,11 @@ def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> s
     agent = ServerAgent.objects.filter(server=server_id).first()
     if agent is None or agent.facts.get("protocol", 0) >= FILES_FROM:
         return set()
-    refused = {order.launch for order in orders if order.files and not order.is_running}
+    refused = {order.launch for order in orders if _is_new(order) and not order.is_running}
     at_s = cluster_time().cluster_s
-    message = f"the agent of {agent.name} is too old to unpack files: replace its program"
+    message = (
+        f"the agent of {agent.name} is too old for files and users of jobs: replace its program"
+    )
     with transaction.atomic():
         record_ended(
             [EndReport(launch, at_s, Outcome.FAILED, message) for launch in refused],
@@ -253,4 +260,5 @@ def _order(row: tuple[Any, ...]) -> CommandOrder:
         suspend=suspend,
         is_suspended=is_suspended,
         files=files,
+        user=command.get("user") or "",
     )

@@ -12,6 +12,7 @@ NO_PROGRAM: Final[dict[str, Any]] = {
     "command": None,
     "environment": {},
     "working_directory": None,
+    "user": None,
 }
 
 
@@ -68,7 +69,8 @@ def _spec(job: Job) -> dict[str, Any]:
         "unit_memory_bytes": job.unit_memory_bytes,
         "unit_network_bps": job.unit_network_bps,
         "unit_storage_bytes": job.unit_storage_bytes,
-        **(job.program or NO_PROGRAM),
+        **NO_PROGRAM,
+        **(job.program or {}),
         "files": job.files_id,
     }
 

@@ -177,6 +177,13 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         "with gzip, of at most 1 MiB, in base64; or sha256:... of one that a job of the project "
         "already has. Responses hold the latter.",
     )
+    user = serializers.CharField(
+        max_length=32,
+        allow_null=True,
+        required=False,
+        help_text="Account of the server that runs the command, if the agent allows it; never "
+        "root. That of the agent's configuration if omitted.",
+    )
 
 
 class JobMetadataRequestSerializer(serializers.Serializer[Any]):

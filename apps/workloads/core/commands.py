@@ -27,6 +27,8 @@ _DIGEST: Final = re.compile(archives.DIGEST + "[0-9a-f]{64}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _TARGETS: Final = frozenset({TargetKind.BEST_EFFORT, TargetKind.COMPLETION_TIME})
 _INTERPRETER: Final = re.compile(r"(python|perl|ruby|node|bash|dash|sh)[0-9.]*")
+_ACCOUNT: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+ROOT: Final = "root"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -84,6 +86,20 @@ def directory(value: object, pointer: str, problems: Problems) -> str | None:
     elif not value.startswith("/") or len(value) > MAX_PATH or not value.isprintable():
         detail = f"must be an absolute path of at most {MAX_PATH} printable characters"
         problems.append(problem(pointer, "bad_path", detail))
+    else:
+        return value
+    return None
+
+
+def account(value: object, pointer: str, problems: Problems) -> str | None:
+    """Check the account that runs a command; null means that of the agent's configuration."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or _ACCOUNT.fullmatch(value) is None:
+        detail = f"must be the name of an account: a-z, 0-9, _ and -, not {value!r:.60}"
+        problems.append(problem(pointer, "bad_characters", detail))
+    elif value == ROOT:
+        problems.append(problem(pointer, "reserved", "no command of a job runs as root"))
     else:
         return value
     return None
@@ -156,7 +172,7 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
     """
     command = values.get("command")
     if command is None:
-        for name in ("environment", "working_directory", "files"):
+        for name in ("environment", "working_directory", "files", "user"):
             if values.get(name):
                 detail = "belongs to a command, and this job has none"
                 problems.append(problem(f"{at}/{name}", "contradiction", detail))
@@ -206,7 +222,11 @@ def _wrong_target(at: str) -> FieldProblem:
 
 
 def program_of(
-    command: tuple[str, ...], variables: Mapping[str, str], working_directory: str | None
+    command: tuple[str, ...],
+    variables: Mapping[str, str],
+    working_directory: str | None,
+    *,
+    user: str | None,
 ) -> dict[str, Any] | None:
     """Return the stored form of a command; None without one."""
     if not command:
@@ -215,4 +235,5 @@ def program_of(
         "command": list(command),
         "environment": dict(variables),
         "working_directory": working_directory,
+        **({"user": user} if user else {}),
     }

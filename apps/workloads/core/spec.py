@@ -22,7 +22,14 @@ from apps.workloads.core.checks import (
     optional_flag,
     problem,
 )
-from apps.workloads.core.commands import argv, complete_command, directory, environment, files
+from apps.workloads.core.commands import (
+    account,
+    argv,
+    complete_command,
+    directory,
+    environment,
+    files,
+)
 from apps.workloads.core.costs import COST_LIMITS, check_ceiling
 from apps.workloads.core.targets import Target, TargetKind, check_target
 
@@ -128,6 +135,7 @@ class JobSpec:
     client_id : the submitter's name for one item of a batch
     command, environment, working_directory : of the program to run; empty = emulated
     files : unpacked into the new working directory of the command; None = it is empty
+    user : account that runs the command; None = that of the agent's configuration
     backend : that it was submitted to, which runs it; empty = any that can
     """
 
@@ -157,6 +165,7 @@ class JobSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str | None = None
     files: Archive | None = None
+    user: str | None = None
     backend: str = ""
 
     @property
@@ -248,6 +257,7 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "environment": ("environment", environment),
     "working_directory": ("working_directory", directory),
     "files": ("files", files),
+    "user": ("user", account),
 }
 _METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "name": ("name", name_of("job", 127, null=True)),

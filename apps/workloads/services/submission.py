@@ -243,7 +243,7 @@ def _new_job(
         labels=dict(spec.labels),
         annotations=dict(spec.annotations),
         backend=spec.backend,
-        program=program_of(spec.command, spec.environment, spec.working_directory),
+        program=program_of(spec.command, spec.environment, spec.working_directory, user=spec.user),
         files_id=None if spec.files is None else spec.files.digest,
         reason_code=Reason.HELD if spec.held else reason,
         submitted_s=submission.submitted_s,

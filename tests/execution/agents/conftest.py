@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -178,6 +179,14 @@ def site(
     eventually(lambda: not requests_in_flight(), "no request is in flight")
     Server.objects.all().delete()
     connections.close_all()
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that every user can reach, unlike those of pytest."""
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
 
 
 def requests_in_flight() -> list[str]:

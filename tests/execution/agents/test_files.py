@@ -4,10 +4,8 @@ import os
 import pwd
 import tarfile
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -29,14 +27,6 @@ DATA = factories.tar_of(TREE)
 
 def submitted(site: Site, *command: str) -> Job:
     return site.submit(*command, files=b64encode(DATA).decode())
-
-
-@pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """A directory that every user can reach, unlike those of pytest."""
-    with TemporaryDirectory() as name:
-        Path(name).chmod(0o711)
-        yield Path(name)
 
 
 @pytest.mark.agent
@@ -135,7 +125,7 @@ def test_an_agent_that_is_too_old_for_files_gets_no_such_order() -> None:
     assert (order["launch"], "files" in order) == (plain.pk, False)
     job = Job.objects.get(pk=launch.job_id)
     assert job.state == "failed"
-    assert "agent of box-1 is too old to unpack files" in job.reason_message
+    assert "agent of box-1 is too old for files" in job.reason_message
 
 
 def test_modes_and_links_are_unpacked(tmp_path: Path) -> None:

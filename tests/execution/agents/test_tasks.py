@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from apps.execution.backends.agent import limits
+from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.tasks import Tasks
 
 pytestmark = pytest.mark.agent
@@ -29,7 +30,7 @@ def test_groups_that_a_killed_agent_has_left_are_removed(
     directory = tmp_path / "tasks/5"
     directory.mkdir(parents=True)
     (directory / "order.json").write_text('{"launch": 5, "known_s": 1.0, "boot": "b"}')
-    tasks = Tasks(tmp_path, (0,), server="box-1", user="")
+    tasks = Tasks(tmp_path, (0,), server="box-1", accounts=Accounts())
     tasks.begin()
     assert removed == [f"{prefix}next-9"]  # its task 5 is known, and may run
     tasks.end()
@@ -46,7 +47,7 @@ def test_one_process_is_prepared_at_a_time(
         return limits.Limits()
 
     monkeypatch.setattr(limits, "limit", limit)
-    tasks = Tasks(tmp_path, (0,), server="box-1", user="")
+    tasks = Tasks(tmp_path, (0,), server="box-1", accounts=Accounts())
     tasks.begin()
     tasks.prepare()
     tasks.end()
@@ -58,5 +59,5 @@ def test_an_agent_that_has_nothing_prepared_removes_no_group_at_its_end(
 ) -> None:
     removed: list[str] = []
     monkeypatch.setattr(limits, "remove", removed.append)
-    Tasks(tmp_path, (0,), server="box-1", user="").end()
+    Tasks(tmp_path, (0,), server="box-1", accounts=Accounts()).end()
     assert removed == []

@@ -117,3 +117,18 @@ def test_only_a_command_has_an_environment_and_a_directory(name: str) -> None:
 
 def test_a_job_without_a_command_still_needs_application_and_target() -> None:
     assert problems(command=None) == {"/application": "required", "/target": "required"}
+
+
+def test_a_job_names_the_account_of_its_command() -> None:
+    assert parsed(user="berth-jobs").user == "berth-jobs"
+    assert parsed(user=None).user is None
+
+
+@pytest.mark.parametrize(
+    ("user", "code"),
+    [("root", "reserved"), ("Root", "bad_characters"), ("-x", "bad_characters"),
+     ("a:b", "bad_characters"), ("a" * 33, "bad_characters"), ("", "bad_characters"),
+     (0, "bad_characters")],
+)  # fmt: skip
+def test_a_wrong_account_is_named(user: object, code: str) -> None:
+    assert problems(user=user) == {"/user": code}

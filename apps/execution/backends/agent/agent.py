@@ -16,6 +16,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.fetching import Fetching
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import UsageMeter, shape
@@ -66,6 +67,7 @@ class Machine:
     state : directory of the agent
     cpus : numbers of the cores that jobs may use
     user : account that runs the commands; empty = the agent's own
+    users : accounts that jobs may name instead
     memory_bytes : that jobs may use; None = all
     """
 
@@ -73,6 +75,7 @@ class Machine:
     state: Path
     cpus: tuple[int, ...]
     user: str = ""
+    users: tuple[str, ...] = ()
     memory_bytes: int | None = None
     rack: str = "machines"
     watts: tuple[float, float] = (0.0, 0.0)
@@ -124,7 +127,12 @@ class Agent:
     def __post_init__(self) -> None:
         machine = self.machine
         self._wakes = Wakes(machine.state / "wake")
-        self._tasks = Tasks(machine.state, machine.cpus, server=machine.server, user=machine.user)
+        self._tasks = Tasks(
+            machine.state,
+            machine.cpus,
+            server=machine.server,
+            accounts=Accounts(machine.user, machine.users),
+        )
         self._fetching = Fetching(self.link, self._tasks, self._lock, self.stop, self._wakes)
 
     def run(self) -> None:
@@ -183,6 +191,7 @@ class Agent:
         facts = {
             "protocol": PROTOCOL,
             "user": machine.user,
+            "users": list(machine.users),
             "cpus": list(machine.cpus),
             "limits": self._tasks.limits(),
         }
@@ -257,7 +266,10 @@ class Agent:
             actions = reconcile(orders, self._tasks.facts(), asked_s=sent_s)
             self._fetching.keep(orders)
             for order in actions.start:
-                if order.files:
+                if reason := self._tasks.refusal(order):
+                    self._tasks.refuse(order, reason)
+                    self._wakes.wake()
+                elif order.files:
                     self._fetching.begin(order, self.epoch)
                 else:
                     self._tasks.start(order)

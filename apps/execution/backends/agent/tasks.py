@@ -7,7 +7,6 @@ an ended task stays for an hour, so that an order that comes again is not starte
 
 import json
 import os
-import pwd
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from tempfile import mkdtemp
 from typing import Any, Final
 
 from apps.execution.backends.agent import limits, supervisor
+from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.command import NOT_STARTED
 from apps.execution.backends.agent.files import give, unpack
 from apps.execution.backends.agent.fork_server import ForkServer
@@ -166,8 +166,10 @@ def _is_zombie(pid: int) -> bool:
 class Tasks:
     """All tasks in the state directory of one agent."""
 
-    def __init__(self, state: Path, cpus: tuple[int, ...], *, server: str, user: str) -> None:
-        self.state, self._cpus, self._server, self._user = state, cpus, server, user
+    def __init__(
+        self, state: Path, cpus: tuple[int, ...], *, server: str, accounts: Accounts
+    ) -> None:
+        self.state, self._cpus, self._server, self._accounts = state, cpus, server, accounts
         self._fork_server = ForkServer()
         self._prepared = ""  # control groups that a process has joined for the next task
         self._tasks: dict[int, Task] = {}
@@ -236,11 +238,10 @@ class Tasks:
         directory.chmod(0o711)
         progress = directory / "progress"
         progress.touch(0o600)
-        if self._user:
-            account = pwd.getpwnam(self._user)
-            if account.pw_uid != os.geteuid():
-                for path in (work, progress):
-                    give(path, account.pw_uid, account.pw_gid)
+        account = self._accounts.of(order.user)
+        if account.pw_uid != os.geteuid():
+            for path in (work, progress):
+                give(path, account.pw_uid, account.pw_gid)
         cpus = [self._cpus[core] for core in order.cores]
         prepared, self._prepared = self._prepared, ""
         name = prepared or self._group(order.launch)
@@ -257,7 +258,7 @@ class Tasks:
                 "cpus": cpus,
                 "memory_bytes": order.memory_bytes,
                 "duration_s": order.duration_s,
-                "user": self._user,
+                "user": account.pw_name,
                 "lease": str(self.state / "lease"),
                 "wake": str(self.state / "wake"),
                 "group": name,
@@ -289,6 +290,10 @@ class Tasks:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         return directory
+
+    def refusal(self, order: CommandOrder) -> str:
+        """Return why an order cannot be started here; empty if it can."""
+        return self._accounts.refusal(order.user)
 
     def refuse(self, order: CommandOrder, reason: str) -> None:
         """Let an order be a task that has ended before its command was started."""
@@ -334,7 +339,7 @@ class Tasks:
         self, order: CommandOrder, cpus: list[int], directory: Path
     ) -> dict[str, str]:
         """Return the variables of a command: nothing of the agent's own environment."""
-        account = pwd.getpwnam(self._user) if self._user else pwd.getpwuid(os.geteuid())
+        account = self._accounts.of(order.user)
         return {
             "PATH": PATH,
             "HOME": str(directory / "work"),

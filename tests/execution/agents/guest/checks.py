@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.tasks import Task, Tasks
 from apps.execution.core.port import CommandOrder
 
@@ -46,7 +47,7 @@ def main() -> None:
 def _check() -> None:
     STATE.mkdir()
     (STATE / "lease").write_text(str(time.monotonic() + 3600))
-    tasks = Tasks(STATE, (0, 1), server="guest", user="berth-jobs")
+    tasks = Tasks(STATE, (0, 1), server="guest", accounts=Accounts("berth-jobs"))
     say("kernel", os.uname().release)
     say("controllers", (ROOT / "cgroup.controllers").read_text().strip())
     say("limits", tasks.limits())
