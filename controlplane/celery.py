@@ -4,8 +4,10 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import task_prerun
+from celery.signals import beat_init, task_prerun, worker_init
 from django.db import close_old_connections
+
+from apps.common.infrastructure.collector import spare_loaded_objects
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
@@ -22,3 +24,10 @@ def close_unusable_connections(sender: Any, **_: Any) -> None:
     """Close connections that are old, and let the next statement check the others."""
     if not sender.request.is_eager:
         close_old_connections()
+
+
+@beat_init.connect
+@worker_init.connect
+def spare_what_is_loaded(**_: Any) -> None:
+    """Leave the tasks and their modules out of collections; processes of a pool inherit this."""
+    spare_loaded_objects()

@@ -9,11 +9,17 @@ from typing import Any
 from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
+from apps.common.infrastructure.collector import spare_loaded_objects
 from controlplane.malformed_http import problem_response
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """Threads that serve requests; errors of HTTP itself are problem documents."""
+
+    def load_wsgi(self) -> None:
+        """Load the application, which stays."""
+        super().load_wsgi()
+        spare_loaded_objects()
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Log the error as gunicorn does, and answer with the same status."""

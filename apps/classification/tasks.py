@@ -14,6 +14,7 @@ from apps.classification.services import InferredProfile, NewOverride, reclassif
 from apps.classification.services.override_previews import WAIT_S, await_preview, store_preview
 from apps.classification.services.reclassification import TASK
 from apps.common.core.errors import TransientError
+from apps.common.infrastructure.collector import spare_loaded_objects
 from apps.common.infrastructure.notifications import acknowledge
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.workloads.models import Application
@@ -27,6 +28,7 @@ def warm_up(**_: Any) -> None:
     if QUEUE in current_app.amqp.queues.consume_from:
         with warming_up(Kernels.CLASSIFICATION):
             compile_kernels()
+        spare_loaded_objects()
 
 
 @shared_task(name=TASK)

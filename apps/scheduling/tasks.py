@@ -13,6 +13,7 @@ from celery import current_app, shared_task
 from celery.signals import worker_process_init
 from django.conf import settings
 
+from apps.common.infrastructure.collector import spare_loaded_objects
 from apps.common.infrastructure.notifications import acknowledge, notify
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.common.infrastructure.worker_results import store_result
@@ -122,3 +123,4 @@ def warm_up(**_: Any) -> None:
     if AGENT_QUEUE in current_app.amqp.queues.consume_from:
         with warming_up(Kernels.SCHEDULING):
             compile_kernels()
+        spare_loaded_objects()

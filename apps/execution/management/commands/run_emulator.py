@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.common.infrastructure.collector import spare_loaded_objects
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
 from apps.execution.backends.emulated.launch_delays import MEASURED
@@ -84,6 +85,7 @@ class Command(BaseCommand):
                 Emulator(plane, wall_s=now, probe_failures=failures).tick(now)
                 return
             warm_up(options["world"])
+            spare_loaded_objects()
 
             def create(wall_s: float) -> Emulator:
                 plane.hold()
