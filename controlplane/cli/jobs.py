@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from controlplane.cli.arrays import array_text, cancel_array, submit_array
 from controlplane.cli.client import BerthClient
 from controlplane.cli.diagnosis import diagnosis_lines
 from controlplane.cli.errors import CliError, Exit
@@ -46,7 +47,9 @@ def declare(verbs: Verbs) -> None:
     watch_parser.add_argument(
         "--timeout", type=argument_type(seconds), help="give up after this (wall time)"
     )
-    verbs.add("cancel", cancel).add_argument("jobs", nargs="+", metavar="JOB")
+    cancel_parser = verbs.add("cancel", cancel)
+    cancel_parser.add_argument("jobs", nargs="*", metavar="JOB", help="id or name")
+    cancel_parser.add_argument("--array", metavar="ID", help="all open members of this array")
     why_parser = verbs.add("why", why)
     why_parser.add_argument("job", help="id or name")
     why_parser.add_argument(
@@ -97,6 +100,12 @@ def _add_submit_options(parser: ArgumentParser) -> None:
         "--key", help="Idempotency-Key: repeated requests with the same key create one job"
     )
     parser.add_argument(
+        "--array",
+        type=argument_type(array_text),
+        metavar="INDEXES[%LIMIT]",
+        help="submit a job array: 0-99%%10 has 100 members, at most 10 at once",
+    )
+    parser.add_argument(
         "--wait", choices=list(WAIT_FOR), help="wait until the job reaches this state"
     )
     parser.add_argument(
@@ -109,14 +118,22 @@ def _add_list_options(parser: ArgumentParser) -> None:
     parser.add_argument("--app")
     parser.add_argument("--project")
     parser.add_argument("--label", metavar="NAME:VALUE")
+    parser.add_argument("--array", metavar="ID", help="members of this array")
     parser.add_argument("-q", "--query", help="part of the name")
     parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
 
 
 def submit(client: BerthClient, args: Namespace) -> int:
-    """Submit a job and print its id."""
+    """Submit a job or a job array, and print its id."""
+    body = read_job(args)
+    if args.array:
+        body["array"] = args.array
+    if "array" in body:
+        if args.wait:
+            raise CliError("--wait waits for one job, not for an array", code=Exit.USAGE)
+        return submit_array(client, args, body)
     headers = {"Idempotency-Key": args.key} if args.key else {}
-    reply = client.call("POST", JOBS, body=read_job(args), headers=headers)
+    reply = client.call("POST", JOBS, body=body, headers=headers)
     job = reply.body
     if reply.headers.get("idempotency-replayed") == "true":
         print_message("berth: this key was used before; no new job was created")
@@ -206,6 +223,7 @@ def _job_table(job: Mapping[str, Any], used: Mapping[str, Any] | None = None) ->
             "id": meta["id"],
             "name": meta["name"],
             "project": meta["project"],
+            "array": _array(meta),
             "application": spec["application"],
             "target": target(spec["target"]),
             "state": job_state(status),
@@ -218,6 +236,11 @@ def _job_table(job: Mapping[str, Any], used: Mapping[str, Any] | None = None) ->
             "request id": meta["request_id"],
         }
     )
+
+
+def _array(meta: Mapping[str, Any]) -> str | None:
+    array = meta.get("array")
+    return f"{array['id']}, index {array['index']}" if array else None
 
 
 def _usage(used: Mapping[str, Any]) -> str:
@@ -242,6 +265,7 @@ def list_jobs(client: BerthClient, args: Namespace) -> int:
         "project": args.project,
         "q": args.query,
         "label": args.label,
+        "array": args.array,
     }
     rows = list(client.pages(JOBS, {k: v for k, v in params.items() if v}, args.limit))
     table = columns(
@@ -324,7 +348,11 @@ def _require_success(job: Mapping[str, Any]) -> None:
 
 
 def cancel(client: BerthClient, args: Namespace) -> int:
-    """Cancel jobs."""
+    """Cancel jobs, or all open members of an array."""
+    if bool(args.jobs) == bool(args.array):
+        raise CliError("name jobs, or one array with --array", code=Exit.USAGE)
+    if args.array:
+        return cancel_array(client, args)
     cancelled = []
     for key in args.jobs:
         job_id = find_job(client, key)["metadata"]["id"]

@@ -26,6 +26,7 @@ MODULES: Final = {
     "lab": ("lab",),
     "workload": ("workload",),
     "jobs": ("check", "submit", "get", "list", "watch", "cancel", "why"),
+    "arrays": ("array",),
     "suspension": ("job",),
     "queue": ("queue",),
     "preempt": ("preempt",),

@@ -1,3 +1,5 @@
+from uuid import UUID
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +24,13 @@ def test_reads_every_key() -> None:
     )
 
 
+def test_an_array_is_named_by_its_id() -> None:
+    query = parse("array:0199a3b8-5a3c-7d1e-8f00-000000000001 state:running")
+    assert query.array == UUID("0199a3b8-5a3c-7d1e-8f00-000000000001")
+    assert not query.is_counted
+    assert not query.is_empty
+
+
 def test_groups_of_states_are_spelled_out() -> None:
     assert parse("state:waiting").states == ("submitted", "profiling", "queued")
 
@@ -29,11 +38,12 @@ def test_groups_of_states_are_spelled_out() -> None:
 def test_invalid_parts_are_reported() -> None:
     assert parse("colour:red").problems == (
         "colour: is not a filter; use one of "
-        "state, app, target, reason, project, label, priority, is",
+        "state, app, target, reason, project, label, priority, array, is",
     )
     assert "state:lost is not a state" in parse("state:lost").problems[0]
     assert parse("priority:high").problems == ("priority:high must be a whole number",)
     assert parse("label:team").problems == ("label:team must have the form label:name=value",)
+    assert parse("array:7").problems == ("array:7 must be the id of a job array",)
     assert parse("app:").problems == ("app: needs a value",)
 
 

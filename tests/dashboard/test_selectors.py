@@ -109,11 +109,13 @@ def test_waiting_jobs_are_counted_by_reason_with_their_waits() -> None:
     factories.job(state="queued", reason_code="LocalityShort", submitted_s=7100.0)
     factories.job(state="queued", reason_code="LocalityShort", submitted_s=7000.0)
     factories.job(state="queued", held=True, reason_code="LocalityShort")
+    factories.job(state="submitted", held=True, reason_code="WaitingForArray")
     factories.job(state="profiling")
     reasons = {reason.code: reason for reason in overview.queue_by_reason(SPAN).reasons}
     assert {code: r.now for code, r in reasons.items()} == {
         "LocalityShort": 2,
         "Held": 1,
+        "WaitingForArray": 1,
         "WaitingForProfile": 1,
     }
     assert reasons["LocalityShort"].wait_p50_s == 150.0

@@ -6,8 +6,11 @@
 import shlex
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
-KEYS: Final = ("state", "app", "target", "reason", "project", "label", "priority", "is")
+KEYS: Final = (
+    "state", "app", "target", "reason", "project", "label", "priority", "array", "is",
+)  # fmt: skip
 STATES: Final = (
     "submitted", "profiling", "queued", "starting", "running", "succeeded", "failed", "cancelled",
 )  # fmt: skip
@@ -26,6 +29,7 @@ class JobQuery:
     Attributes
     ----------
     states : any of these; empty = all
+    array : its members only
     words : beginnings of words of the job's name; all must match
     problems : sentences about invalid parts of the text
     """
@@ -37,6 +41,7 @@ class JobQuery:
     project: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     priority: int | None = None
+    array: UUID | None = None
     flags: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     problems: tuple[str, ...] = field(default=())
@@ -49,7 +54,7 @@ class JobQuery:
     @property
     def is_counted(self) -> bool:
         """Whether the counters of jobs answer it: state, target, application and project only."""
-        return not (self.reason or self.labels or self.flags or self.words) and (
+        return not (self.reason or self.labels or self.flags or self.words or self.array) and (
             self.priority is None
         )
 
@@ -81,6 +86,7 @@ def parse(text: str) -> JobQuery:
         project=_last(values["project"]),
         labels=_labels(values["label"], problems),
         priority=_priority(_last(values["priority"]), problems),
+        array=_array(_last(values["array"]), problems),
         flags=_flags(values["is"], problems),
         words=tuple(names),
         problems=tuple(problems),
@@ -129,6 +135,16 @@ def _priority(value: str, problems: list[str]) -> int | None:
         return int(value)
     except ValueError:
         problems.append(f"priority:{value} must be a whole number")
+        return None
+
+
+def _array(value: str, problems: list[str]) -> UUID | None:
+    if not value:
+        return None
+    try:
+        return UUID(value)
+    except ValueError:
+        problems.append(f"array:{value} must be the id of a job array")
         return None
 
 

@@ -225,6 +225,7 @@ def api_filter(query: JobQuery) -> str:
         ("target_kind", query.target),
         ("reason", query.reason),
         ("project", query.project),
+        ("array", str(query.array or "")),
         ("q", "".join(query.words)),
         *(("label", f"{name}:{value}") for name, value in query.labels),
         *(FLAG_FILTERS[flag] for flag in query.flags),

@@ -24,6 +24,7 @@ from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 from apps.workloads.selectors import (
     in_project,
+    members_of,
     missing_job,
     name_search,
     of_application,
@@ -62,6 +63,8 @@ def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
         jobs = jobs.filter(in_project(query.project))
     if query.priority is not None:
         jobs = jobs.filter(priority=query.priority)
+    if query.array is not None:
+        jobs = jobs.filter(members_of(query.array))
     for flag in query.flags:
         jobs = jobs.filter(FLAGS[flag])
     for name, value in query.labels:
