@@ -150,7 +150,7 @@ def submission_of(job: Job) -> dict[str, Any]:
         "policy": job.policy,
         "sample_size": job.sample_size,
         "guarantee": job.guarantee,
-        **(job.program or {}),
+        **{name: value for name, value in (job.program or {}).items() if name != "probe"},
         "files": job.files_id,
     }
     spec |= {name: value for name, value in optional.items() if value}

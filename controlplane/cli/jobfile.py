@@ -129,6 +129,7 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "command": args.command or None,
         "working_directory": args.chdir,
         "user": args.user,
+        "copyable": args.copyable or None,
     }
     job |= {name: value for name, value in values.items() if value is not None}
     if args.files is not None:

@@ -76,6 +76,7 @@ def add_job_options(parser: ArgumentParser) -> None:
         help="directory or tar file that is unpacked into the new working directory",
     )
     add("--user", metavar="NAME", help="account of the server that runs the command")
+    add("--copyable", action="store_true", help="copies may run, to profile the command once")
     add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")
     add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
     add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")

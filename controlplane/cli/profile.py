@@ -20,7 +20,7 @@ from controlplane.cli.output import columns, facts, print_message, print_result,
 from controlplane.cli.verbs import Verbs, argument_type
 
 if TYPE_CHECKING:
-    from apps.execution.backends.profiler.session import Profile
+    from apps.execution.backends.profiler.session import Profile, Settings
 
 
 def _window(text: str) -> float:
@@ -57,8 +57,8 @@ def profile(args: Namespace) -> int:
     key = _key(args.key)
     if args.verify is not None:
         return _verify(args.verify, key)
-    found, command = _measure(args), _command(args)
-    report = seal(_report(found, command, args), key)
+    settings = _settings(args)
+    report = seal(_measure(settings).report(settings), key)
     if args.report is not None:
         args.report.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
     print_result(render(report, args.output, _text(report)))
@@ -91,17 +91,14 @@ def _command(args: Namespace) -> list[str]:
     return list(command)
 
 
-def _measure(args: Namespace) -> "Profile":
-    from apps.execution.backends.profiler.machine import UnfitMachineError  # noqa: PLC0415
-    from apps.execution.backends.profiler.program import NoProgressError  # noqa: PLC0415
-    from apps.execution.backends.profiler.session import Settings, profile  # noqa: PLC0415
-    from apps.profiling.core.ramp import ProbeFailedError  # noqa: PLC0415
+def _settings(args: Namespace) -> "Settings":
+    from apps.execution.backends.profiler.session import Settings  # noqa: PLC0415
 
     usable = os.sched_getaffinity(0)
     cpu = max(usable) if args.cpu is None else args.cpu
     if cpu not in usable:
         raise CliError(f"--cpu: this process may use {sorted(usable)}", code=Exit.USAGE)
-    settings = Settings(
+    return Settings(
         command=_command(args),
         stressors=_sources(args.sources),
         cpu=cpu,
@@ -111,6 +108,14 @@ def _measure(args: Namespace) -> "Profile":
         is_realtime=not args.no_fifo,
         has_sandbox=args.sandbox,
     )
+
+
+def _measure(settings: "Settings") -> "Profile":
+    from apps.execution.backends.profiler.machine import UnfitMachineError  # noqa: PLC0415
+    from apps.execution.backends.profiler.program import NoProgressError  # noqa: PLC0415
+    from apps.execution.backends.profiler.session import profile  # noqa: PLC0415
+    from apps.profiling.core.ramp import ProbeFailedError  # noqa: PLC0415
+
     try:
         return profile(settings, lambda text: print_message(f"berth: {text}"))
     except (UnfitMachineError, NoProgressError, ProbeFailedError) as error:
@@ -161,32 +166,6 @@ def _verify(path: Path, key: bytes | None) -> int:
         raise CliError(f"{path} cannot be trusted", detail=str(error)) from error
     print_message("berth: digest and signature match" if key else "berth: the digest matches")
     return Exit.OK
-
-
-def _report(found: "Profile", command: list[str], args: Namespace) -> dict[str, Any]:
-    from apps.profiling.core.report import FORMAT  # noqa: PLC0415
-    from apps.profiling.core.stressors import NOT_PRESSED  # noqa: PLC0415
-
-    return {
-        "format": FORMAT,
-        "command": command,
-        "started_at": found.started_at,
-        "measured_by": found.way,
-        "scheduling": "SCHED_FIFO" if found.is_realtime else "SCHED_OTHER",
-        "scheduling_note": found.priority_note or None,
-        "sandbox": found.sandbox,
-        "sandbox_note": found.sandbox_note or None,
-        "window_s": args.window,
-        "machine": found.machine,
-        "cpu_pressure": {"before": found.pressure[0], "after": found.pressure[1]},
-        "noise_of_a_pair": {
-            basis: None if prior is None else prior.deviation
-            for basis, prior in found.noise.items()
-        },
-        "cpu_share": found.cpu_share,
-        "sources": [source.as_json() for source in found.sources],
-        "not_pressed": NOT_PRESSED,
-    }
 
 
 def _text(report: dict[str, Any]) -> str:

@@ -151,6 +151,12 @@ PREEMPTIONS_PER_HOUR = whole("BERTH_PREEMPTIONS_PER_HOUR", 60)
 PREEMPTION_COOLDOWN_S = number("BERTH_PREEMPTION_COOLDOWN_S", 600)
 # Wall seconds after which an agent that hears nothing stops its jobs.
 AGENT_LEASE_S = number("BERTH_AGENT_LEASE_S", 90, least=1)
+# Profiling of commands by agents: stressors (empty = the default ones), wall seconds that a copy
+# may run and may wait for cores, and how often it is started.
+PROBE_STRESSORS = listed(os.environ.get("BERTH_PROBE_STRESSORS", ""))
+PROBE_LIMIT_S = number("BERTH_PROBE_LIMIT_S", 900, least=1)
+PROBE_WAIT_S = number("BERTH_PROBE_WAIT_S", 300)
+PROBE_ATTEMPTS = whole("BERTH_PROBE_ATTEMPTS", 3)
 # Emulated servers and applications are drawn from this world: measured or paper.
 EMULATED_WORLD = os.environ.get("BERTH_WORLD", "measured")
 

@@ -301,13 +301,25 @@ def test_a_command_follows_two_dashes_and_keeps_its_own_options(berth: Berth) ->
     kind = factories.platform("box", cores=2)
     factories.server("box-1", of=kind, backend="agent")
     code, out, _ = berth(
-        "submit", "--units", "2", "--env", "LANG=C", "--chdir", "/srv", "--", "ls", "-f", "--all"
+        "submit",
+        "--units",
+        "2",
+        "--env",
+        "LANG=C",
+        "--chdir",
+        "/srv",
+        "--copyable",
+        "--",
+        "ls",
+        "-f",
+        "--all",
     )
     assert code == Exit.OK
     spec = json.loads(berth("get", out.strip(), "-o", "json")[1])["spec"]
     assert (spec["command"], spec["application"]) == (["ls", "-f", "--all"], "ls")
     assert (spec["environment"], spec["working_directory"]) == ({"LANG": "C"}, "/srv")
     assert (spec["units"], spec["target"]) == (2, {"kind": "best_effort"})
+    assert spec["copyable"]
 
 
 def test_a_command_without_a_server_that_runs_it_is_refused(berth: Berth) -> None:

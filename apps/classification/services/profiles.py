@@ -171,8 +171,9 @@ def requeue_waiting_jobs() -> int:
     stuck = sorted(waiting - _awaited(waiting))
     for application_id in stuck:
         with transaction.atomic():
-            lock_applications([application_id])
-            if selectors.current_profile_ids([application_id]):
+            (application,) = lock_applications([application_id])
+            is_known = selectors.current_profile_ids([application_id])
+            if is_known or application.runs_commands:
                 workloads.queue_profiled(application_id)
             else:
                 request_runs([application_id])

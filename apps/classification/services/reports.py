@@ -14,7 +14,7 @@ from apps.inventory.selectors import cluster_now
 from apps.profiling.core.imported import report_cells, report_problems
 from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.core.report import MIN_KEY_BYTES, UntrustedReportError, canonical, verify
-from apps.profiling.models import ImportedReport, Measurement, ReportKey
+from apps.profiling.models import ImportedReport, Measurement, ProfilingRun, ReportKey
 from apps.profiling.services import lock_applications, record_profiled
 from apps.workloads.core.commands import application_of
 from apps.workloads.models import Application
@@ -102,6 +102,33 @@ def import_report(
     return imported
 
 
+def record_profile(sealed: Mapping[str, Any], *, run: ProfilingRun, key_name: str) -> int:
+    """Store the measurements of a profiling run of a command; returns their number.
+
+    Runs in the caller's transaction, which holds the lock of the application.
+
+    Raises
+    ------
+    InvalidInputError : names the field of the report that is wrong.
+    """
+    _require_digest(sealed)
+    problems = report_problems(sealed)
+    if problems:
+        raise InvalidInputError(problems)
+    cells = report_cells(sealed)
+    ImportedReport.objects.get_or_create(
+        digest=sealed["digest"],
+        defaults={
+            "application": run.application,
+            "key_name": key_name,
+            "report": dict(sealed),
+            "cells": len(cells),
+        },
+    )
+    _store(run.application, cells, run=run)
+    return len(cells)
+
+
 def _trusted_key(sealed: Mapping[str, Any]) -> ReportKey:
     """Return the key that signed a report.
 
@@ -109,16 +136,7 @@ def _trusted_key(sealed: Mapping[str, Any]) -> ReportKey:
     ------
     InvalidInputError : it is too large, or digest or signature are wrong.
     """
-    try:
-        size = len(canonical(sealed))
-        verify(sealed, None)
-    except (UntrustedReportError, ValueError) as error:
-        raise InvalidInputError(
-            [FieldProblem("/report/digest", "mismatch", str(error))]
-        ) from error
-    if size > MAX_REPORT_BYTES:
-        detail = f"must take at most {MAX_REPORT_BYTES:,} bytes, not {size:,}"
-        raise InvalidInputError([FieldProblem("/report", "too_long", detail)])
+    _require_digest(sealed)
     if not isinstance(sealed.get("signature"), dict):
         detail = "is required: sign the report with berth profile --key"
         raise InvalidInputError([FieldProblem("/report/signature", "required", detail)])
@@ -130,6 +148,19 @@ def _trusted_key(sealed: Mapping[str, Any]) -> ReportKey:
         return key
     detail = "is of no trusted key; an administrator adds keys at /api/v1/report-keys/"
     raise InvalidInputError([FieldProblem("/report/signature", "untrusted", detail)])
+
+
+def _require_digest(sealed: Mapping[str, Any]) -> None:
+    try:
+        size = len(canonical(sealed))
+        verify(sealed, None)
+    except (UntrustedReportError, ValueError) as error:
+        raise InvalidInputError(
+            [FieldProblem("/report/digest", "mismatch", str(error))]
+        ) from error
+    if size > MAX_REPORT_BYTES:
+        detail = f"must take at most {MAX_REPORT_BYTES:,} bytes, not {size:,}"
+        raise InvalidInputError([FieldProblem("/report", "too_long", detail)])
 
 
 def _known(imported: ImportedReport, application: Application) -> ImportedReport:
@@ -152,11 +183,14 @@ def _lock(name: str) -> Application:
     return locked
 
 
-def _store(application: Application, cells: list[MeasuredCell]) -> None:
+def _store(
+    application: Application, cells: list[MeasuredCell], *, run: ProfilingRun | None = None
+) -> None:
     now_s = cluster_now()
     Measurement.objects.bulk_create(
         Measurement(
             application=application,
+            run=run,
             matrix=cell.matrix,
             column=cell.column,
             value=cell.value,

@@ -137,6 +137,9 @@ def _took_s(run: ProfilingRun, now_s: float) -> float | None:
 
 def plan_text(plan_json: Mapping[str, Any]) -> str:
     """Return a summary of a plan, e.g. "5 runs on 3 platforms, 6 resources probed"."""
+    if plan_json.get("stressors"):
+        count = formats.plural(len(plan_json["stressors"]), "stressor")
+        return f"a copy of the command, next to {count}"
     if not plan_json.get("runs"):
         return "no runs planned"
     cost = cost_of(plan_json)

@@ -7,6 +7,7 @@ The state of a launch only advances: requested, running, ended.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Outcome(StrEnum):
@@ -62,6 +63,8 @@ class CommandOrder:
     is_suspended : whether the control plane has recorded that they are stopped
     files : digest of the archive of its working directory; empty = it has none
     user : account that runs it; empty = that of the agent's configuration
+    probe : stressors and seconds of a window, if a copy of the command is to be profiled; its
+        report is then the output
     """
 
     launch: int
@@ -79,3 +82,4 @@ class CommandOrder:
     is_suspended: bool = False
     files: str = ""
     user: str = ""
+    probe: Mapping[str, Any] | None = None

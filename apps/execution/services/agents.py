@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import BoundedSemaphore
 from typing import Any, Final
 
@@ -169,6 +170,10 @@ def orders_of(server_id: int) -> list[CommandOrder]:
     if any(map(_is_new, orders)):
         refused = _refuse_for_old_agent(server_id, orders)
         orders = [order for order in orders if order.launch not in refused]
+    if any(order.probe for order in orders) and not _can_probe(server_id):
+        return [
+            replace(order, stop=True, probe=None) if order.probe else order for order in orders
+        ]
     return orders
 
 
@@ -193,6 +198,10 @@ def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> s
             release_jobs=release_jobs,
         )
     return refused
+
+
+def _can_probe(server_id: int) -> bool:
+    return ServerAgent.objects.filter(server=server_id, facts__probe=True).exists()
 
 
 def wait_for_orders(
@@ -261,4 +270,5 @@ def _order(row: tuple[Any, ...]) -> CommandOrder:
         is_suspended=is_suspended,
         files=files,
         user=command.get("user") or "",
+        probe=command.get("probe"),
     )

@@ -12,6 +12,7 @@ from apps.classification import services as classification
 from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.execution.core.migration import MigrationOutcome
 from apps.execution.models import Launch, LaunchState
+from apps.execution.services import probes
 from apps.execution.services.heartbeats import silence_s, store_heartbeats
 from apps.execution.services.locks import lock_launches, lock_launches_of
 from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
@@ -188,5 +189,6 @@ def sweep() -> None:
     requeue_jobs_without_owner()
     end_stranded_migrations()
     profiling.end_cancelled_runs()
+    probes.advance_probes()
     profiling.give_up_runs()
     classification.requeue_waiting_jobs()

@@ -22,6 +22,7 @@ class Capability(StrEnum):
     MOVE_RESTART = "move: restart"  # stop a running job and start it on another server
     SUSPEND = "suspend"  # stop the processes of a running job, and continue them
     PROBE = "probe"  # profile a new application
+    PROBE_COMMANDS = "probe: commands"  # profile a copy of a command that permits it
     USAGE = "usage"  # report what a job uses
     COUNTERS = "counters"  # report readings of hardware counters
     GROW = "grow"  # give units to a running job
@@ -46,6 +47,7 @@ CAPABILITIES: Final[dict[str, frozenset[Capability]]] = {
             Capability.CORES,
             Capability.COMMANDS,
             Capability.MOVE_RESTART,
+            Capability.PROBE_COMMANDS,
             Capability.SUSPEND,
             Capability.USAGE,
             Capability.REQUEUE,

@@ -28,6 +28,9 @@ claimed AS (
             WHERE r.project_id = p.id
               AND (r.state = 'queued' OR (r.state = 'running'
                    AND r.claimed_until < clock_timestamp() AND r.attempts < %(attempts)s))
+              AND NOT EXISTS (  -- agents profile copies of commands
+                SELECT FROM workloads_application x
+                WHERE x.id = r.application_id AND x.runs_commands)
               AND NOT EXISTS (
                 SELECT FROM operations_operation o
                 WHERE o.id = r.operation_id AND (o.cancel_requested OR o.status = 'cancelled'))

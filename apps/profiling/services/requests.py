@@ -7,10 +7,11 @@ run, its operation and the jobs follow, and the event log comes last.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+from django.conf import settings
 from django.db import transaction
 
 from apps.common.core.errors import ConflictError
@@ -20,6 +21,7 @@ from apps.operations.models import Operation
 from apps.operations.services import operation_created, record_events
 from apps.profiling import selectors
 from apps.profiling.core.plan import ColumnRanking, PlatformShape, plan
+from apps.profiling.core.probe import probe_plan
 from apps.profiling.models import NO_PROJECT, OPEN_STATES, ProfilingRun, Ranking
 from apps.workloads.models import Application
 from apps.workloads.selectors import waiting_projects
@@ -66,6 +68,39 @@ def request_runs(application_ids: Iterable[UUID]) -> int:
     return len(_create_runs(new, _Request(UNKNOWN, None, waiting)))
 
 
+def request_probes(application_ids: Iterable[UUID]) -> set[UUID]:
+    """Request a run of each application of commands that never had one; return those with one.
+
+    Runs in the caller's transaction, and records no event. An application whose run has ended
+    without a result is not measured again.
+    """
+    applications = lock_applications(application_ids)
+    had = dict(
+        ProfilingRun.objects.filter(application__in=applications)
+        .order_by("created_at")
+        .values_list("application_id", "state")
+    )
+    new = [application for application in applications if application.id not in had]
+    waiting = waiting_projects([application.id for application in new])
+    now_s = cluster_now()
+    runs = [
+        ProfilingRun(
+            application=application,
+            requested_s=now_s,
+            seed=0,
+            plan=probe_plan(settings.PROBE_STRESSORS),
+            reason=UNKNOWN,
+            project_id=waiting.get(application.id, NO_PROJECT),
+        )
+        for application in new
+    ]
+    for run in runs:
+        run.operation = _new_operation(run, None)
+    Operation.objects.bulk_create(run.operation for run in runs if run.operation)
+    ProfilingRun.objects.bulk_create(runs)
+    return {key for key, state in had.items() if state in OPEN_STATES} | {a.id for a in new}
+
+
 def request_run(
     application_id: UUID,
     *,
@@ -80,10 +115,14 @@ def request_run(
 
     Raises
     ------
-    ConflictError : it is being profiled already, or the cluster has no servers.
+    ConflictError : it is being profiled already, it runs commands, or the cluster has no servers.
     """
     with transaction.atomic():
         (application,) = lock_applications([application_id])
+        if application.runs_commands:
+            raise ConflictError(
+                f"{application.name} runs commands: submit a copyable job, or import a report."
+            )
         if (other := selectors.open_run(application_id)) is not None:
             raise ConflictError(
                 f"{application.name} is being profiled already: run {other.pk} is {other.state}."
@@ -143,9 +182,15 @@ def _new_run(
 def _new_operation(run: ProfilingRun, by: UUID | None) -> Operation:
     return Operation(
         kind=KIND,
-        total=len(run.plan["runs"]) + len(run.plan["runs"][0]["sources"]),
+        total=_steps(run.plan),
         message=f"{run.application.name} waits for a backend",
         arguments={"application": run.application.name, "run": str(run.pk)},
         created_by_id=by,
         request_id=current_request_id(),
     )
+
+
+def _steps(plan_json: Mapping[str, Any]) -> int:
+    if not plan_json["runs"]:
+        return len(plan_json["stressors"])
+    return len(plan_json["runs"]) + len(plan_json["runs"][0]["sources"])

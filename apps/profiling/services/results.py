@@ -3,7 +3,7 @@
 Rows are locked in the order that `requests` states.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -155,6 +155,7 @@ def end_cancelled_runs() -> int:
     """End cancelled runs that no backend has claimed; returns their number."""
     unclaimed = Q(state=RunState.QUEUED) | Q(claimed_until__lt=Now())
     rows = ProfilingRun.objects.filter(selectors.CANCELLED, unclaimed, state__in=OPEN_STATES)
+    rows = rows.exclude(application__runs_commands=True)  # their jobs go on without a profile
     return sum(_cancel(run_id, unclaimed) for run_id in list(rows.values_list("id", flat=True)))
 
 
@@ -181,6 +182,29 @@ def _cancel(run_id: UUID, condition: Q) -> bool:
             fail_jobs(run.application_id, reason=Reason.PROFILING_FAILED, message=message)
         record_events(events)
     return True
+
+
+def record_ended(
+    run: ProfilingRun, state: RunState, message: str, *, result: Mapping[str, Any] | None = None
+) -> list[NewEvent]:
+    """End a run of a command; returns the events, to be recorded last.
+
+    Runs in the caller's transaction, which holds the locks of the application and of the run. No
+    job fails with the run: they are placed without a profile.
+    """
+    if result is not None:
+        run.result = dict(result)
+        run.save(update_fields=["result"])
+    _end(run, state, cluster_now(), message)
+    problem = None
+    if state == RunState.FAILED:
+        problem = {"title": "The command could not be profiled", "detail": message}
+    status = {
+        RunState.DONE: OperationStatus.SUCCEEDED,
+        RunState.FAILED: OperationStatus.FAILED,
+        RunState.CANCELLED: OperationStatus.CANCELLED,
+    }[state]
+    return _update_operation(run, status, result=run.result, problem=problem)
 
 
 def _end(run: ProfilingRun, state: RunState, at_s: float, message: str) -> None:

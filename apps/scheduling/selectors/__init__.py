@@ -228,6 +228,7 @@ class ClaimedJob:
     units, missing : that a running job has, and still needs; 0 for a waiting job
     held : ids of the servers of a running job that must be spread
     runs_command : whether it has a command, which the spec leaves out
+    is_copyable : whether copies of its command may run, to profile it
     backend : that it was submitted to; empty = any that can run it
     """
 
@@ -242,6 +243,7 @@ class ClaimedJob:
     missing: int = 0
     held: frozenset[int] = frozenset()
     runs_command: bool = False
+    is_copyable: bool = False
     backend: str = ""
     waited_s: float = 0.0
     profiling_s: float = 0.0
@@ -257,7 +259,8 @@ SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
        CASE WHEN j.state IN ('starting', 'running') AND j.constraints->>'spread' IS NOT NULL
             THEN ARRAY(SELECT server_id FROM scheduling_allocation
                        WHERE job_id = j.id AND released_seq IS NULL) END,
-       j.state, j.program IS NOT NULL, j.backend
+       j.state, j.program IS NOT NULL,
+       coalesce((j.program->>'copyable')::boolean, false), j.backend
 FROM workloads_job j JOIN workloads_application a ON a.id = j.application_id
 WHERE j.id = ANY(%s) ORDER BY j.priority DESC, j.created_at, j.id
 """
@@ -279,8 +282,8 @@ def claimed_jobs(
 
 def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> ClaimedJob:
     job, name, project, application, submitted_s, ready_s, priority, *rest = row
-    *spec, units, missing, held = rest[:-3]
-    state, command, backend = rest[-3:]
+    *spec, units, missing, held = rest[:-4]
+    state, command, is_copyable, backend = rest[-4:]
     known = ClaimedJob(
         job,
         name,
@@ -290,6 +293,7 @@ def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> Cl
         elapsed_s=max(0.0, cluster_s + start_delay_s - submitted_s),
         spec=_spec(*spec),
         runs_command=command,
+        is_copyable=is_copyable,
         backend=backend,
         waited_s=max(0.0, cluster_s - ready_s),
         profiling_s=max(0.0, ready_s - submitted_s),

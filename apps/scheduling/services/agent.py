@@ -23,9 +23,10 @@ from apps.classification.core.profile import Profile
 from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
-from apps.inventory.core.backends import Capability
+from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.selectors import cluster_now, cluster_time
+from apps.profiling.services import request_probes
 from apps.scheduling.core import registry
 from apps.scheduling.core.backfill import place_batch
 from apps.scheduling.core.batch_state import TopologyFacts
@@ -207,6 +208,8 @@ class SchedulingAgent:
         if not jobs:
             return [], [], []
         scores = classification.program_scores({job.application_id for job in jobs})
+        copied = self._probe([job for job in jobs if job.application_id not in scores])
+        jobs = [job for job in jobs if job.id not in copied]
         sizable = [
             (
                 job,
@@ -226,6 +229,19 @@ class SchedulingAgent:
         scored = [each for each in ready if each.job.application_id in scores]
         blind = [each for each in ready if each.job.application_id not in scores]
         return scored, blind, refused + unable
+
+    def _probe(self, jobs: Sequence[ClaimedJob]) -> set[UUID]:
+        """Let jobs wait until a copy of their command was profiled; returns their ids."""
+        able = backends_with(Capability.PROBE_COMMANDS)
+        copyable = [job for job in jobs if job.is_copyable and job.backend in {"", *able}]
+        topology = self._cluster.copy.topology
+        if not copyable or not topology.has_servers_with(Capability.PROBE_COMMANDS):
+            return set()
+        with transaction.atomic():
+            awaited = request_probes({job.application_id for job in copyable})
+            wait = [job.id for job in copyable if job.application_id in awaited]
+            workloads.send_to_profiling(wait, agent=self.name)
+        return set(wait)
 
     def _profile(self, jobs: Sequence[ClaimedJob]) -> list[Refusal]:
         """Let jobs of new applications wait for their profiles, and request these."""

@@ -13,6 +13,7 @@ NO_PROGRAM: Final[dict[str, Any]] = {
     "environment": {},
     "working_directory": None,
     "user": None,
+    "copyable": False,
 }
 
 
@@ -69,10 +70,13 @@ def _spec(job: Job) -> dict[str, Any]:
         "unit_memory_bytes": job.unit_memory_bytes,
         "unit_network_bps": job.unit_network_bps,
         "unit_storage_bytes": job.unit_storage_bytes,
-        **NO_PROGRAM,
-        **(job.program or {}),
+        **_program(job.program or {}),
         "files": job.files_id,
     }
+
+
+def _program(stored: dict[str, Any]) -> dict[str, Any]:
+    return {name: stored.get(name, none) for name, none in NO_PROGRAM.items()}
 
 
 def _status(job: Job) -> dict[str, Any]:

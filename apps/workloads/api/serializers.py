@@ -184,6 +184,10 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         help_text="Account of the server that runs the command, if the agent allows it; never "
         "root. That of the agent's configuration if omitted.",
     )
+    copyable = serializers.BooleanField(
+        required=False,
+        help_text="Copies of the command may run, to profile its application once.",
+    )
 
 
 class JobMetadataRequestSerializer(serializers.Serializer[Any]):

@@ -172,7 +172,7 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
     """
     command = values.get("command")
     if command is None:
-        for name in ("environment", "working_directory", "files", "user"):
+        for name in ("environment", "working_directory", "files", "user", "copyable"):
             if values.get(name):
                 detail = "belongs to a command, and this job has none"
                 problems.append(problem(f"{at}/{name}", "contradiction", detail))
@@ -227,6 +227,8 @@ def program_of(
     working_directory: str | None,
     *,
     user: str | None,
+    copyable: bool = False,
+    probe: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
     """Return the stored form of a command; None without one."""
     if not command:
@@ -236,4 +238,6 @@ def program_of(
         "environment": dict(variables),
         "working_directory": working_directory,
         **({"user": user} if user else {}),
+        **({"copyable": True} if copyable else {}),
+        **({} if probe is None else {"probe": dict(probe)}),
     }

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
+from uuid import UUID
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.workloads.core.archives import Archive
@@ -136,6 +137,9 @@ class JobSpec:
     command, environment, working_directory : of the program to run; empty = emulated
     files : unpacked into the new working directory of the command; None = it is empty
     user : account that runs the command; None = that of the agent's configuration
+    copyable : whether copies of the command may run, to profile it
+    id : of the job; None = a new one
+    probe : how a copy is measured (`profiling.core.probe`); None = the command itself runs
     backend : that it was submitted to, which runs it; empty = any that can
     """
 
@@ -167,6 +171,9 @@ class JobSpec:
     files: Archive | None = None
     user: str | None = None
     backend: str = ""
+    copyable: bool = False
+    id: UUID | None = None
+    probe: Mapping[str, Any] | None = None
 
     @property
     def kind(self) -> str:
@@ -258,6 +265,7 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "working_directory": ("working_directory", directory),
     "files": ("files", files),
     "user": ("user", account),
+    "copyable": ("copyable", flag),
 }
 _METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "name": ("name", name_of("job", 127, null=True)),

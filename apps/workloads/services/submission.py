@@ -212,7 +212,7 @@ def _new_job(
     submission: _Submission,
     member: Member | None,
 ) -> Job:
-    job_id = uuid7()
+    job_id = spec.id or uuid7()
     waits = member is not None and member.waits
     reason = Reason.WAITING_FOR_ARRAY if waits else Reason.WAITING_FOR_AGENT
     return Job(
@@ -243,7 +243,14 @@ def _new_job(
         labels=dict(spec.labels),
         annotations=dict(spec.annotations),
         backend=spec.backend,
-        program=program_of(spec.command, spec.environment, spec.working_directory, user=spec.user),
+        program=program_of(
+            spec.command,
+            spec.environment,
+            spec.working_directory,
+            user=spec.user,
+            copyable=spec.copyable,
+            probe=spec.probe,
+        ),
         files_id=None if spec.files is None else spec.files.digest,
         reason_code=Reason.HELD if spec.held else reason,
         submitted_s=submission.submitted_s,

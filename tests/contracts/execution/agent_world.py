@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from apps.execution.backends.agent import supervisor
 from apps.execution.models import JobSample
+from apps.execution.services import probes
 from apps.execution.services.heartbeats import silence_s, store_heartbeats
 from apps.inventory.models import ServerReading
 from apps.workloads.models import Job
@@ -40,7 +41,13 @@ class AgentWorld(BackendWorld):
     def begin_refused(self) -> Job:
         return self._site.submit("no-such-program")
 
+    def begin_copyable(self) -> Job:
+        """Submit a short command whose copies may run."""
+        short = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
+        return self._site.submit("sh", "-c", short, copyable=True)
+
     def turn(self) -> None:
+        probes.advance_probes()
         self._site.scheduler.work(for_s=0.5)
         time.sleep(0.02)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from apps.accounts.core.roles import Role
 from apps.accounts.services import create_user, ensure_project
@@ -24,6 +25,7 @@ from apps.inventory.core.backends import CAPABILITIES, EMULATED, Capability, Mov
 from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import Server
 from apps.operations.models import Event
+from apps.profiling.models import ProfilingRun, RunState
 from apps.profiling.selectors import platform_shapes
 from apps.scheduling.models import Allocation
 from apps.workloads.core.spec import parse_job
@@ -259,6 +261,16 @@ class TestAgents(Contract):
         assert can(agent_world, Capability.CORES)
         assert len(agent_world.cores_of(agent_world.begin())) == 1
 
+    def test_a_copy_of_a_command_is_profiled_once(
+        self, agent_world: AgentWorld, settings: Settings
+    ) -> None:
+        assert can(agent_world, Capability.PROBE_COMMANDS)
+        settings.PROBE_STRESSORS = ["core"]
+        first, second = agent_world.begin_copyable(), agent_world.begin_copyable()
+        agent_world.until_state(second, "succeeded")
+        agent_world.until_state(first, "succeeded")
+        assert [run.state for run in ProfilingRun.objects.all()] == [RunState.DONE]
+
 
 @pytest.mark.slurm
 class TestSlurm(Contract):
@@ -289,7 +301,8 @@ def test_only_the_emulated_backend_claims_what_the_contract_does_not_exercise() 
     assert {name for name, known in claimed.items() if known} == {EMULATED}
 
 
-def test_only_agents_choose_cores() -> None:
-    assert {name for name, known in CAPABILITIES.items() if Capability.CORES in known} == {
+@pytest.mark.parametrize("capability", [Capability.CORES, Capability.PROBE_COMMANDS])
+def test_only_agents_choose_cores_and_profile_copies(capability: Capability) -> None:
+    assert {name for name, known in CAPABILITIES.items() if capability in known} == {
         AgentWorld.name
     }

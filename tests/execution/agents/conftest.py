@@ -110,7 +110,9 @@ class Site:
     scheduler: SchedulingAgent
     machines: list[Machine] = field(default_factory=list)
 
-    def machine(self, name: str, *, is_started: bool = True) -> Machine:
+    def machine(
+        self, name: str, *, is_started: bool = True, more: tuple[str, ...] = ()
+    ) -> Machine:
         """Enrol a machine and start its agent."""
         state = self.directory / name
         state.mkdir()
@@ -120,7 +122,7 @@ class Site:
         machine = Machine(name, self.url, state)
         self.machines.append(machine)
         if is_started:
-            machine.start()
+            machine.start(*more)
         return machine
 
     def submit(self, *command: str, **values: Any) -> Job:

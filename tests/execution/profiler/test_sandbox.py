@@ -11,6 +11,7 @@ import pytest
 
 from apps.execution.backends.agent.command import preload
 from apps.execution.backends.profiler import mounts, sandbox
+from apps.execution.backends.profiler.accounts import Account
 from apps.execution.backends.profiler.program import Launcher
 from apps.execution.backends.profiler.sandbox import CopyOnWrite, Place
 from apps.execution.backends.profiler.scheduling import Priority
@@ -69,6 +70,35 @@ def test_what_a_copy_leaves_running_ends_with_the_sandbox(tmp_path: Path) -> Non
         assert run(place, tmp_path, f"setsid sleep 98765.{tmp_path.stat().st_ino} &") == 0
         assert is_running()
     assert not is_running()
+
+
+@needs_root
+@pytest.mark.parametrize("has_right", [True, False])
+def test_the_command_runs_as_its_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_right: bool
+) -> None:
+    if not has_right:
+        monkeypatch.setattr(sandbox, "file_systems", lambda: ["/no-such-file-system"])
+    account = Account.of("nobody")
+    assert account is not None
+    for folder in (tmp_path, *tmp_path.parents[:-1]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    script = 'touch mine; echo $(id -u) $(id -G) > "$BERTH_PROGRESS"'
+    (tmp_path / "work").mkdir()
+    os.chown(tmp_path / "work", account.user, account.group)
+    with sandbox.opened(str(tmp_path / "work"), tmp_path / "progress", account=account) as place:
+        assert place.sandbox == ("copy-on-write" if has_right else "empty directory")
+        launcher = Launcher(
+            ["sh", "-ec", script],
+            PRIORITY,
+            place,
+            tmp_path / "progress",
+            environment={"PATH": os.environ["PATH"]},
+            account=account,
+        )
+        assert launcher.start().wait() == 0
+    found = (tmp_path / "progress").read_text().split()
+    assert found == [str(account.user), *map(str, account.groups)]
 
 
 @needs_root

@@ -40,6 +40,7 @@ def test_what_a_job_says_itself_is_kept() -> None:
     assert spec.target == CompletionTime(60.0)
     assert spec.environment == {"LANG": "C", "EMPTY": ""}
     assert spec.working_directory == "/srv/data"
+    assert not spec.copyable
 
 
 def test_the_document_form_is_equivalent() -> None:
@@ -95,6 +96,7 @@ def test_a_wrong_command_is_named(values: dict[str, Any], found: dict[str, str])
         ({"working_directory": "data"}, {"/working_directory": "bad_path"}),
         ({"working_directory": 7}, {"/working_directory": "wrong_type"}),
         ({"target": {"kind": "ips", "ips": 1e9}}, {"/target": "contradiction"}),
+        ({"copyable": "yes"}, {"/copyable": "wrong_type"}),
         ({"gang": False}, {"/gang": "contradiction"}),
         ({"tasks": 8}, {"/tasks": "contradiction"}),
         ({"input_bytes": 1}, {"/input_bytes": "contradiction"}),
@@ -108,9 +110,9 @@ def test_what_contradicts_a_command_is_named(
     assert problems(**values) == found
 
 
-@pytest.mark.parametrize("name", ["environment", "working_directory"])
-def test_only_a_command_has_an_environment_and_a_directory(name: str) -> None:
-    value = {"environment": {"A": "1"}, "working_directory": "/srv"}[name]
+@pytest.mark.parametrize("name", ["environment", "working_directory", "copyable"])
+def test_only_a_command_has_an_environment_a_directory_and_copies(name: str) -> None:
+    value = {"environment": {"A": "1"}, "working_directory": "/srv", "copyable": True}[name]
     emulated = {"command": None, "application": "a", "target": {"kind": "best_effort"}}
     assert problems(**emulated, **{name: value}) == {f"/{name}": "contradiction"}
 

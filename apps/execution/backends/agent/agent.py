@@ -16,6 +16,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from apps.execution.backends.agent import probing
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.fetching import Fetching
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
@@ -194,6 +195,7 @@ class Agent:
             "users": list(machine.users),
             "cpus": list(machine.cpus),
             "limits": self._tasks.limits(),
+            "probe": probing.is_possible(),
         }
         idle, peak = machine.watts
         body = {

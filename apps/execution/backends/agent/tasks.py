@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
 
-from apps.execution.backends.agent import limits, supervisor
+from apps.execution.backends.agent import limits, probing, supervisor
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.command import NOT_STARTED
 from apps.execution.backends.agent.files import give, unpack
@@ -246,19 +246,28 @@ class Tasks:
         prepared, self._prepared = self._prepared, ""
         name = prepared or self._group(order.launch)
         group = limits.limit(name, cpus=cpus, memory_bytes=order.memory_bytes)
+        command, user = list(order.command), account.pw_name
+        environment = self._environment(order, cpus, directory)
+        working_directory = order.working_directory or str(work)
+        if order.probe is not None:
+            profiled = probing.task_of(order, environment, working_directory, user)
+            write_json(str(directory / "probe.json"), profiled)
+            # the profiler runs as the agent, and the copy as the user
+            command, user = probing.command_of(directory / "probe.json"), ""
+            environment = probing.environment_of(environment)
         write_json(
             str(directory / "order.json"),
             {
                 "launch": order.launch,
                 "known_s": known_s,
                 "boot": boot_id(),
-                "command": list(order.command),
-                "environment": self._environment(order, cpus, directory),
-                "working_directory": order.working_directory or str(work),
+                "command": command,
+                "environment": environment,
+                "working_directory": working_directory,
                 "cpus": cpus,
                 "memory_bytes": order.memory_bytes,
                 "duration_s": order.duration_s,
-                "user": account.pw_name,
+                "user": user,
                 "lease": str(self.state / "lease"),
                 "wake": str(self.state / "wake"),
                 "group": name,

@@ -9,13 +9,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from apps.execution.backends.agent.command import preload
+from apps.execution.backends.profiler.accounts import Account
 from apps.execution.backends.profiler.counters import TreeTimes, thread_times, tree_times
 from apps.execution.backends.profiler.sandbox import Place
 from apps.execution.backends.profiler.scheduling import Priority
@@ -65,12 +66,16 @@ class Launcher:
     Attributes
     ----------
     progress : file in which its progress arrives
+    environment : of the command; None = that of the profiler
+    account : that runs the command; None = that of the profiler
     """
 
     command: Sequence[str]
     priority: Priority
     place: Place
     progress: Path
+    environment: Mapping[str, str] | None = None
+    account: Account | None = None
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start it once.
@@ -80,6 +85,9 @@ class Launcher:
         NoProgressError : it cannot be started.
         """
         self.progress.write_text("")
+        if self.account is not None:
+            os.chown(self.progress, self.account.user, self.account.group)
+        environment = os.environ if self.environment is None else self.environment
         preload()
         try:
             with self.place.prepared() as directory, self.priority.handed_down():
@@ -89,7 +97,7 @@ class Launcher:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd=directory,
-                    env={**os.environ, "BERTH_PROGRESS": self.place.progress},
+                    env={**environment, "BERTH_PROGRESS": self.place.progress},
                     start_new_session=True,
                     preexec_fn=self._prepare_process,  # noqa: PLW1509 - one thread
                 )
@@ -99,6 +107,8 @@ class Launcher:
     def _prepare_process(self) -> None:
         self.place.enter()
         self.priority.apply_to_program()
+        if self.account is not None:
+            self.account.assume()
 
 
 def prepare(launcher: Launcher, *, patience_s: float) -> Program:

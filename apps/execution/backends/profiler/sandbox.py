@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from apps.execution.backends.agent.command import PR_SET_PDEATHSIG, preload
+from apps.execution.backends.profiler.accounts import Account
 from apps.execution.backends.profiler.mounts import (
     MS_BIND,
     MS_NODEV,
@@ -102,6 +103,7 @@ class EmptyDirectory:
     directory: Path
     progress: str
     note: str
+    account: Account | None = None
     sandbox: str | None = "empty directory"
 
     @contextmanager
@@ -109,6 +111,8 @@ class EmptyDirectory:
         """Empty the directory, and yield it."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir()
+        if self.account is not None:
+            os.chown(self.directory, self.account.user, self.account.group)
         yield str(self.directory)
 
     def enter(self) -> None:
@@ -183,6 +187,7 @@ class CopyOnWrite:
             for layer in (self._layer(number, "upper"), self._layer(number, "work")):
                 shutil.rmtree(layer, ignore_errors=True)
                 layer.mkdir()
+                _copy_owner(self._places[number], layer)
         check(preload().setns(self._namespaces["pid"], CLONE_NEWPID), "setns")
         try:
             yield "/"
@@ -216,27 +221,46 @@ class CopyOnWrite:
 
 
 @contextmanager
-def opened(directory: str, progress: Path) -> Iterator[Place]:
+def opened(
+    directory: str,
+    progress: Path,
+    *,
+    account: Account | None = None,
+    layers: str | None = None,
+) -> Iterator[Place]:
     """Yield the best sandbox that this account can make.
 
     Parameters
     ----------
-    directory : working directory of the command. The layers are there too, so that what a copy
-        writes reaches the same disk; they are deleted in the end.
+    directory : working directory of the command
+    account : that runs the command; None = the caller's
+    layers : where a new directory holds what the copies write until the end; None = the working
+        directory, so that writes reach the same disk. No other account may write there.
     """
-    parent = directory if os.access(directory, os.W_OK) else None  # else where files are temporary
-    with tempfile.TemporaryDirectory(prefix=".berth-sandbox-", dir=parent) as layers:
+    wanted = layers or directory
+    parent = wanted if os.access(wanted, os.W_OK) else None  # else where files are temporary
+    with tempfile.TemporaryDirectory(prefix=".berth-sandbox-", dir=parent) as folder:
         progress.touch()
+        if account is not None:
+            os.chmod(folder, 0o711)  # noqa: S103 - an empty directory below it is the command's
         try:
-            copy = CopyOnWrite(Path(layers), directory, progress)
+            copy = CopyOnWrite(Path(folder), directory, progress)
         except NoSandboxError as error:
             note = f"{NOT_ENFORCED}: {error}"
-            yield EmptyDirectory(Path(layers) / "empty", str(progress), note)
+            yield EmptyDirectory(Path(folder) / "empty", str(progress), note, account)
             return
         try:
             yield copy
         finally:
             copy.close()
+
+
+def _copy_owner(place: str, layer: Path) -> None:
+    """Give a layer the owner and mode of a file system, which the copy then has."""
+    found = os.stat(place)
+    if stat.S_ISDIR(found.st_mode):
+        os.chown(layer, found.st_uid, found.st_gid)
+        layer.chmod(stat.S_IMODE(found.st_mode))
 
 
 def _become_init() -> None:

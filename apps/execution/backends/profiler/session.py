@@ -3,15 +3,16 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from apps.execution.backends.profiler import machine, sandbox, scheduling
+from apps.execution.backends.profiler.accounts import Account
 from apps.execution.backends.profiler.counters import (
     CoreTimes,
     ThreadTimes,
@@ -24,9 +25,9 @@ from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.backends.profiler.stressor import StressProcess
 from apps.profiling.core.paired import Pair, cpu_share, noise_prior
 from apps.profiling.core.ramp import NoisePrior, ProbeFailedError
-from apps.profiling.core.report import SourceReport
+from apps.profiling.core.report import FORMAT, SourceReport
 from apps.profiling.core.sensitivity import Sensitivity, State, measure
-from apps.profiling.core.stressors import STRESSORS, Side, Stressor
+from apps.profiling.core.stressors import NOT_PRESSED, STRESSORS, Side, Stressor
 from apps.profiling.core.windows import Basis, Fault, Window
 
 SETTLE_S: Final = 0.05  # after a change of the stressor
@@ -44,6 +45,8 @@ class Settings:
     cpu : core of the program
     directory : working directory of the command, and where the disk is pressed
     has_sandbox : whether each run gets a sandbox
+    environment, account : of the command; None = those of the profiler
+    layers : directory for what the copies write; None = the working directory
     patience_s : max time of one run, or until the first report of progress
     """
 
@@ -55,6 +58,9 @@ class Settings:
     patience_s: float = 20.0
     is_realtime: bool = True
     has_sandbox: bool = False
+    environment: Mapping[str, str] | None = None
+    account: Account | None = None
+    layers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,29 @@ class Profile:
     cpu_share: float | None
     pressure: tuple[float | None, float | None]
     sources: tuple[SourceReport, ...]
+
+    def report(self, settings: Settings) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "format": FORMAT,
+            "command": list(settings.command),
+            "started_at": self.started_at,
+            "measured_by": self.way,
+            "scheduling": "SCHED_FIFO" if self.is_realtime else "SCHED_OTHER",
+            "scheduling_note": self.priority_note or None,
+            "sandbox": self.sandbox,
+            "sandbox_note": self.sandbox_note or None,
+            "window_s": settings.window_s,
+            "machine": self.machine,
+            "cpu_pressure": {"before": self.pressure[0], "after": self.pressure[1]},
+            "noise_of_a_pair": {
+                basis: None if prior is None else prior.deviation
+                for basis, prior in self.noise.items()
+            },
+            "cpu_share": self.cpu_share,
+            "sources": [source.as_json() for source in self.sources],
+            "not_pressed": NOT_PRESSED,
+        }
 
 
 def profile(settings: Settings, on_progress: OnProgress) -> Profile:
@@ -110,7 +139,14 @@ def started(settings: Settings, priority: Priority) -> Iterator[Program]:
     with tempfile.TemporaryDirectory(prefix="berth-profile-") as folder:
         progress = Path(folder) / "progress"
         with _place(settings, progress) as place:
-            launcher = Launcher(settings.command, priority, place, progress)
+            launcher = Launcher(
+                settings.command,
+                priority,
+                place,
+                progress,
+                environment=settings.environment,
+                account=settings.account,
+            )
             program = prepare(launcher, patience_s=settings.patience_s)
             try:
                 yield program
@@ -120,7 +156,9 @@ def started(settings: Settings, priority: Priority) -> Iterator[Program]:
 
 def _place(settings: Settings, progress: Path) -> AbstractContextManager[Place]:
     if settings.has_sandbox:
-        return sandbox.opened(settings.directory, progress)
+        return sandbox.opened(
+            settings.directory, progress, account=settings.account, layers=settings.layers
+        )
     return nullcontext(Directory(settings.directory, str(progress)))
 
 

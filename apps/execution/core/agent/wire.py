@@ -27,7 +27,7 @@ _SHARES: Final = (
     *("cpu_pressure", "memory_pressure", "io_pressure", "disk_wait", "network_wait", "progress"),
 )
 _NEW: Final = frozenset(
-    {"suspend", "is_suspended", "files", "user"}
+    {"suspend", "is_suspended", "files", "user", "probe"}
 )  # fields of orders since protocol 2
 _STATES: Final = frozenset(
     {STARTED, LOST, SUSPENDED, RESUMED, *(outcome.value for outcome in Outcome)}

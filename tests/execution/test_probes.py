@@ -1,0 +1,215 @@
+"""Profiles of commands whose agent is missing, lost or refuses: the jobs run without them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from apps.common.core.errors import ConflictError
+from apps.execution.models import Launch, LaunchState, ServerAgent
+from apps.execution.services.agents import orders_of
+from apps.execution.services.probes import APPLICATION, advance_probes
+from apps.inventory.core.backends import AGENT
+from apps.inventory.models import ChangeKind, Server
+from apps.inventory.selectors import cluster_time
+from apps.inventory.services import NewChange, append_changes
+from apps.operations.core.states import OperationStatus
+from apps.operations.services import cancel_operation
+from apps.profiling.models import ProfilingRun, RunState
+from apps.profiling.services import claim_runs, end_cancelled_runs, request_run
+from apps.scheduling.services.agent import make_agent
+from apps.workloads.core.spec import parse_job
+from apps.workloads.models import Job
+from apps.workloads.selectors import submission_of
+from apps.workloads.services import cancel_jobs, submit_jobs
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def server(db: None) -> Server:
+    """One machine of two cores, whose agent can profile."""
+    factories.cluster(seen_cluster_s=3000.0)
+    server = factories.server("box-1", of=factories.platform("box", cores=2), backend=AGENT)
+    ServerAgent.objects.create(name="box-1", server=server, facts={"probe": True})
+    now = cluster_time()
+    append_changes([NewChange(ChangeKind.TOPOLOGY, server.id)], at=now.at, cluster_s=now.cluster_s)
+    return server
+
+
+def submit(**values: Any) -> Job:
+    """Submit a command, and let agents of the scheduler decide on it."""
+    (job,) = submit_jobs(
+        [parse_job({"command": ["xz", "-k", "in"], **values})],
+        project=factories.project(),
+        user=factories.user(),
+        correlation_id="request-1",
+    )
+    schedule()
+    return fresh(job)
+
+
+def schedule() -> None:
+    make_agent("scheduler-1").work(for_s=1.0)
+
+
+def fresh(job: Job) -> Job:
+    return Job.objects.get(pk=job.pk)
+
+
+def the_run() -> ProfilingRun:
+    return ProfilingRun.objects.select_related("operation").get()
+
+
+def probe_of(run: ProfilingRun) -> Job:
+    return Job.objects.get(pk=run.pk)
+
+
+def test_a_job_that_permits_no_copies_is_placed_at_once() -> None:
+    assert submit().state == "starting"
+    assert not ProfilingRun.objects.exists()
+
+
+def test_a_job_that_measures_is_submitted_again_as_the_command_itself() -> None:
+    submit(copyable=True)
+    advance_probes()
+    again = parse_job(submission_of(probe_of(the_run())))
+    assert (again.command, again.probe) == (("xz", "-k", "in"), None)
+
+
+def test_jobs_of_one_application_wait_for_one_copy() -> None:
+    jobs = [submit(copyable=True, priority=7), submit(copyable=True)]
+    assert [job.state for job in jobs] == ["profiling", "profiling"]
+    advance_probes()
+    run = the_run()
+    assert (run.state, run.attempts) == (RunState.RUNNING, 1)
+    probe = probe_of(run)
+    assert (probe.application.name, probe.units_requested, probe.priority) == (APPLICATION, 2, 7)
+    assert probe.program is not None
+    assert probe.program["command"] == ["xz", "-k", "in"]
+    schedule()
+    assert len(fresh(probe).allocations.get().unit_ids) == 2
+
+
+def test_the_emulator_claims_no_profile_of_a_command() -> None:
+    submit(copyable=True)
+    assert claim_runs("emulator", limit=10, lease_s=60.0, at_s=0.0) == []
+
+
+def test_an_order_says_how_a_copy_is_measured(server: Server) -> None:
+    submit(copyable=True)
+    advance_probes()
+    schedule()
+    (order,) = orders_of(server.pk)
+    assert order.probe == {"stressors": the_run().plan["stressors"], "window_s": 0.4}
+    assert not order.stop
+
+
+def test_an_agent_that_cannot_profile_starts_no_copy(server: Server) -> None:
+    submit(copyable=True)
+    advance_probes()
+    schedule()
+    ServerAgent.objects.update(facts={})
+    (order,) = orders_of(server.pk)
+    assert order.stop
+    assert order.probe is None
+
+
+def test_without_an_able_agent_the_job_runs_without_a_profile() -> None:
+    ServerAgent.objects.update(facts={"probe": False})
+    job = submit(copyable=True)
+    advance_probes()
+    run = the_run()
+    assert run.state == RunState.FAILED
+    assert run.message == "no agent can profile: it needs 2 cores and numpy"
+    assert run.operation is not None
+    assert run.operation.status == OperationStatus.FAILED
+    schedule()
+    assert fresh(job).state == "starting"
+    # it is not tried again for each job
+    assert submit(copyable=True, command=["xz", "other"]).state != "profiling"
+
+
+def test_a_profile_without_free_cores_is_given_up(settings: Settings) -> None:
+    blocking = submit(command=["sleep"], units=2)
+    job = submit(copyable=True)
+    advance_probes()
+    schedule()
+    advance_probes()
+    assert the_run().state == RunState.RUNNING
+    Job.objects.filter(pk=the_run().pk).update(
+        created_at=probe_of(the_run()).created_at - timedelta(seconds=settings.PROBE_WAIT_S + 1)
+    )
+    advance_probes()
+    assert the_run().message == "no agent had 2 free cores within 300 s"
+    assert probe_of(the_run()).state == "cancelled"
+    assert fresh(blocking).state == "starting"
+    assert fresh(job).state == "queued"
+
+
+def test_a_profile_that_is_lost_again_and_again_is_given_up(settings: Settings) -> None:
+    job = submit(copyable=True)
+    advance_probes()
+    probe = probe_of(the_run())
+    for attempt in range(1, settings.PROBE_ATTEMPTS + 2):
+        advance_probes()
+        assert the_run().state == RunState.RUNNING
+        Launch.objects.create(
+            job=probe, attempt=attempt, backend=AGENT, state=LaunchState.ENDED, order={}
+        )
+    advance_probes()
+    assert the_run().state == RunState.FAILED
+    assert the_run().message == "no agent finished it in 3 attempts"
+    assert fresh(job).state == "queued"
+
+
+def test_a_failed_copy_names_the_reason() -> None:
+    job = submit(copyable=True)
+    advance_probes()
+    Job.objects.filter(pk=the_run().pk).update(
+        state="failed", reason_message="exit code 1", finished_s=3001.0
+    )
+    advance_probes()
+    assert (the_run().state, the_run().message) == (RunState.FAILED, "exit code 1")
+    assert fresh(job).state == "queued"
+
+
+def test_a_report_that_is_none_is_refused() -> None:
+    job = submit(copyable=True)
+    advance_probes()
+    Job.objects.filter(pk=the_run().pk).update(state="succeeded", finished_s=3001.0)
+    advance_probes()
+    assert the_run().state == RunState.FAILED
+    assert "the report is not valid" in the_run().message
+    assert fresh(job).state == "queued"
+
+
+def test_a_copy_that_nobody_waits_for_is_cancelled() -> None:
+    job = submit(copyable=True)
+    advance_probes()
+    cancel_jobs([job.pk])
+    advance_probes()
+    assert the_run().state == RunState.CANCELLED
+    assert probe_of(the_run()).state == "cancelled"
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_cancelled_profile_fails_no_job(*, is_started: bool) -> None:
+    job = submit(copyable=True)
+    if is_started:
+        advance_probes()
+    operation = the_run().operation
+    assert operation is not None
+    cancel_operation(operation.pk)
+    end_cancelled_runs()
+    advance_probes()
+    assert the_run().state == RunState.CANCELLED
+    assert fresh(job).state == "queued"
+
+
+def test_a_command_is_not_profiled_as_an_emulated_application() -> None:
+    job = submit()
+    with pytest.raises(ConflictError, match="xz runs commands"):
+        request_run(job.application_id)
