@@ -117,6 +117,12 @@ class Server(models.Model):
     )
     labels = models.JSONField(default=dict, blank=True)
     cores = models.PositiveIntegerField()
+    l3_groups = ArrayField(
+        models.PositiveSmallIntegerField(),
+        default=list,
+        blank=True,
+        help_text="L3 cache that each core shares with others, from 0; empty: one, or not known",
+    )
     memory_bytes = models.BigIntegerField()
     network_bps = models.BigIntegerField()
     storage_bytes = models.BigIntegerField()

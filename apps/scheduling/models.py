@@ -176,6 +176,9 @@ class Allocation(models.Model):
     released_s = models.FloatField(null=True)
     moved_from = models.BigIntegerField(null=True, help_text="the allocation it takes over from")
     moved_s = models.FloatField(null=True, help_text="cluster seconds; null: it never took over")
+    core_choice = models.JSONField(
+        null=True, help_text="`core.chips.CoreChoice`; null: its server has one L3 group"
+    )
 
     class Meta:
         constraints = (

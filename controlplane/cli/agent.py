@@ -49,6 +49,12 @@ def declare(verbs: Verbs) -> None:
     add(
         "--cores", type=argument_type(_cores), metavar="LIST", help="cores for jobs, such as 0-3,6"
     )
+    add(
+        "--describe-l3",
+        type=argument_type(_l3_groups),
+        metavar="LISTS",
+        help="for tests: cores of each L3 cache of another machine, such as 0-3/4-7",
+    )
     add("--memory", type=argument_type(size), help="memory for jobs, such as 64Gi")
     add("--rack", default="machines")
     add("--idle-watts", type=float, default=0.0)
@@ -77,6 +83,10 @@ def _users(text: str) -> tuple[str, ...]:
     if not all(names):
         raise ValueError("must be names of accounts, such as alice,bob")
     return names
+
+
+def _l3_groups(text: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(_cores(part) for part in text.split("/"))
 
 
 def agent(client: BerthClient, args: Namespace) -> int:
@@ -115,6 +125,8 @@ def _install(url: str, args: Namespace) -> None:
         "--user": args.user,
         "--allow-users": ",".join(args.allow_users) or None,
         "--cores": args.cores and ",".join(str(core) for core in args.cores),
+        "--describe-l3": args.describe_l3
+        and "/".join(",".join(map(str, group)) for group in args.describe_l3),
         "--memory": args.memory,
         "--rack": args.rack,
         "--idle-watts": args.idle_watts,
@@ -186,6 +198,7 @@ def _run(url: str, args: Namespace) -> int:
         memory_bytes=args.memory,
         rack=args.rack,
         watts=(args.idle_watts, args.peak_watts),
+        l3_described=args.describe_l3 or (),
     )
     try:
         with only_agent(state):

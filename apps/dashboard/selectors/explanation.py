@@ -38,7 +38,7 @@ from apps.scheduling.core.rate_grid import performance_grid
 from apps.scheduling.core.sizes import ClusterFacts, Work
 from apps.scheduling.core.types import MAX_UNITS, Expectation, Within
 from apps.scheduling.models import Decision
-from apps.scheduling.selectors import working_allocations
+from apps.scheduling.selectors import core_choice_of, working_allocations
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.core.targets import BestEffort, read_target
@@ -159,7 +159,7 @@ def explanation(decision: Decision) -> Explanation:
     noisy = sum(1 for c in candidates if c.verdict == "too_noisy")
     return Explanation(
         decision=decision,
-        paragraph=paragraph(facts),
+        paragraph=(*paragraph(facts), *filter(None, (core_choice_of(decision),))),
         request=request_text(decision.job.policy, decision.job.sample_size, decision.guarantee),
         caution="" if profile is None else caution(profile.application, profile.flags),
         reason=reason.sentence if reason else labels.reason_text(decision.reason_code),

@@ -22,6 +22,7 @@ from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.pressure import Pressure
 from apps.dashboard.figures.server_history import ServerHistory
 from apps.dashboard.selectors.frames import server_shares
+from apps.execution.models import ServerAgent
 from apps.inventory.core.usage import UsageTotals, totals_by, usage_totals
 from apps.inventory.models import Platform, Rack, ResourceUnit, Server, ServerState
 from apps.inventory.selectors import server_usage
@@ -161,6 +162,7 @@ class Core:
 
     number: int
     tenant: Tenant | None
+    l3_group: int | None = None  # None: the server has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +201,24 @@ def tenancy(server: Server, visible: QuerySet[Job]) -> Tenancy:
             caused=tuple(row.caused),
         )
     return Tenancy(
-        cores=tuple(Core(core, tenants.get(allocation or -1)) for core, allocation in units),
+        cores=tuple(
+            Core(core, tenants.get(allocation or -1), server.l3_groups[core])
+            if server.l3_groups
+            else Core(core, tenants.get(allocation or -1))
+            for core, allocation in units
+        ),
         tenants=tuple(tenants.values()),
     )
+
+
+def l3_caches(server: Server) -> str:
+    """Return the number of L3 caches of a server; "" if it has one, or it is not known."""
+    if not server.l3_groups:
+        return ""
+    agent = ServerAgent.objects.filter(server=server).first()
+    note = agent.facts.get("l3_groups", "") if agent is not None else ""
+    count = str(max(server.l3_groups) + 1)
+    return f"{count} ({note})" if note else count
 
 
 def pressure(name: str, visible: QuerySet[Job]) -> Pressure:

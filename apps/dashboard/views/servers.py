@@ -58,6 +58,7 @@ def server(request: HttpRequest, name: str) -> HttpResponse:
             "server": shown,
             "reading": getattr(shown, "reading", None),
             "tenancy": selectors.tenancy(shown, visible),
+            "l3_caches": selectors.l3_caches(shown),
             "considered": selectors.considered(shown),
             "decisions": selectors.decisions_about(shown, visible),
             "now": database_now(),

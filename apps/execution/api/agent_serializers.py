@@ -58,6 +58,12 @@ class RegisterSerializer(serializers.Serializer[Any]):
     idle_watts = serializers.FloatField(min_value=0, max_value=MAX_WATTS, default=0.0)
     peak_watts = serializers.FloatField(min_value=0, max_value=MAX_WATTS, default=0.0)
     rack = serializers.RegexField(NAME, max_length=63, default="machines")
+    l3_groups = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=MAX_CORES),
+        max_length=MAX_CORES,
+        default=list,
+        help_text="L3 cache of each core, from 0; empty: one, or not known.",
+    )
     facts = serializers.DictField(
         default=dict, help_text="Version of the agent, and which limits it can enforce."
     )
@@ -66,6 +72,11 @@ class RegisterSerializer(serializers.Serializer[Any]):
         """Check that the watts are in order."""
         if attrs["peak_watts"] < attrs["idle_watts"]:
             raise serializers.ValidationError("peak_watts must be at least idle_watts")
+        groups = attrs["l3_groups"]
+        if groups and (len(groups) != attrs["cores"] or {*groups} != {*range(max(groups) + 1)}):
+            raise serializers.ValidationError(
+                "l3_groups must hold one number for each core, and each number from 0 on"
+            )
         return attrs
 
 

@@ -135,6 +135,7 @@ class RegisterAgent(AgentView):
         """Register the machine, and fence agents that registered it before."""
         given = validated(RegisterSerializer, request.data)
         facts = given.pop("facts")
+        given["l3_groups"] = tuple(given["l3_groups"])
         agent = service.register_agent(self.agent(request), MachineShape(**given), facts)
         return Response(
             {

@@ -79,6 +79,10 @@ class ServerSpecSerializer(CapacitySerializer):
     platform = serializers.CharField()
     rack = serializers.CharField()
     oversubscription = serializers.FloatField()
+    l3_groups = serializers.ListField(
+        child=serializers.IntegerField(),
+        help_text="L3 cache of each core, from 0; empty: one, or not known.",
+    )
 
 
 class UsedSerializer(serializers.Serializer[Any]):
@@ -209,6 +213,7 @@ def represent_server(server: Server) -> dict[str, Any]:
             "idle_watts": server.idle_watts,
             "peak_watts": server.peak_watts,
             "oversubscription": server.oversubscription,
+            "l3_groups": server.l3_groups,
         },
         "status": {
             "state": str(server.state),

@@ -6,7 +6,9 @@ from apps.inventory.services.allocation import (
     lock_free_units,
     lock_servers,
     lock_units,
+    owners_of,
     release_units,
+    unit_chips,
 )
 from apps.inventory.services.clock import (
     record_cluster_time,
@@ -39,6 +41,7 @@ __all__ = [
     "lock_servers",
     "lock_units",
     "mark_silent_servers",
+    "owners_of",
     "prune_changes",
     "record_cluster_time",
     "record_frames",
@@ -49,4 +52,5 @@ __all__ = [
     "set_server_state",
     "start_clock",
     "stop_clock",
+    "unit_chips",
 ]

@@ -50,6 +50,34 @@ def lock_units(unit_ids: Iterable[int]) -> dict[int, int | None]:
     return dict(rows)
 
 
+def owners_of(unit_ids: Iterable[int]) -> dict[int, int | None]:
+    """Return the allocation that holds each unit, None if it is free; locks nothing."""
+    ids = list(unit_ids)
+    if not ids:
+        return {}
+    return dict(
+        fetch_rows(
+            "SELECT id, allocation_id FROM inventory_resourceunit WHERE id = ANY(%s)", [ids]
+        )
+    )
+
+
+def unit_chips(server_ids: Iterable[int]) -> dict[int, dict[int, int]]:
+    """Return the L3 group of each unit, by server; only of servers that have several groups."""
+    ids = sorted(set(server_ids))
+    if not ids:
+        return {}
+    chips: dict[int, dict[int, int]] = defaultdict(dict)
+    for server, unit, group in fetch_rows(
+        """SELECT s.id, u.id, s.l3_groups[u.core + 1]
+           FROM inventory_server s JOIN inventory_resourceunit u ON u.server_id = s.id
+           WHERE s.id = ANY(%s) AND cardinality(s.l3_groups) > 0 ORDER BY u.id""",
+        [ids],
+    ):
+        chips[server][unit] = group
+    return dict(chips)
+
+
 def lock_free_units(server_ids: Sequence[int]) -> dict[int, list[int]]:
     """Lock the free units of servers and return their ids by server, in ascending order."""
     units: dict[int, list[int]] = defaultdict(list)

@@ -24,6 +24,7 @@ class MachineShape:
     cores : number of cores that jobs may use; its units name them 0, 1, 2 ...
     rack : name of its rack
     kind : name of its platform; empty = from its sockets, cores and memory
+    l3_groups : L3 cache of each core, from 0; empty = one, or not known
     """
 
     cores: int
@@ -35,6 +36,7 @@ class MachineShape:
     peak_watts: float = 0.0
     rack: str = "machines"
     kind: str = ""
+    l3_groups: tuple[int, ...] = ()
 
     @property
     def platform(self) -> str:
@@ -76,6 +78,9 @@ def register_machine(
             )
         if labels is not None:
             _update(server, shape, labels)
+        if backend == AGENT and server.l3_groups != list(shape.l3_groups):
+            server.l3_groups = list(shape.l3_groups)
+            server.save(update_fields=["l3_groups", "updated_at"])
         return server
 
 
@@ -101,6 +106,7 @@ def _added(name: str, shape: MachineShape, backend: str, labels: Mapping[str, st
         backend=backend,
         labels=dict(labels),
         cores=shape.cores,
+        l3_groups=list(shape.l3_groups),
         memory_bytes=shape.memory_bytes,
         network_bps=shape.network_bps,
         storage_bytes=shape.storage_bytes,

@@ -12,7 +12,7 @@ from apps.scheduling.api.check_serializers import (
 )
 from apps.scheduling.core.explain import SummaryFacts, statement, summary
 from apps.scheduling.models import Allocation, Decision, Outcome, Reservation, StartEstimate
-from apps.scheduling.selectors import reservation_of
+from apps.scheduling.selectors import core_choice_of, reservation_of
 from apps.scheduling.selectors.waits import current_estimate
 from apps.workloads.api.representations import represent_reason
 from apps.workloads.api.serializers import ReasonSerializer
@@ -270,6 +270,7 @@ def _summary(job: Job, decision: Decision | None, servers: list[str]) -> str:
             commit_retries=decision.commit_retries,
             units_before=decision.units_before,
             about=decision.job.name if decision.job_id != job.pk else "",
+            cores=core_choice_of(decision),
         )
     )
 

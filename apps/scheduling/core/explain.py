@@ -15,6 +15,7 @@ class SummaryFacts:
     servers : names of the chosen servers
     units_before : of a running job that was given more; 0 = it was waiting
     about : name of the job it is about, if that is another job with an equal request
+    cores : sentence about the choice of its cores; "" if there was none
     dropped : number of units rejected by each filter
     """
 
@@ -31,6 +32,7 @@ class SummaryFacts:
     commit_retries: int
     units_before: int = 0
     about: str = ""
+    cores: str = ""
 
 
 def summary(decision: SummaryFacts) -> str:
@@ -44,6 +46,7 @@ def summary(decision: SummaryFacts) -> str:
         parts = [
             f"{verb} by {decision.policy}: {won} on {where}.",
             f"{decision.examined:,} of {decision.eligible:,} eligible units were examined.",
+            *([decision.cores] if decision.cores else []),
         ]
     elif decision.outcome == "conflict":
         parts = [

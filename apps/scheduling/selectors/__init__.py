@@ -18,6 +18,7 @@ from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
+from apps.scheduling.core.chips import core_sentence
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy, UnknownUnitError
 from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.types import Verdict
@@ -88,6 +89,12 @@ def working_allocations(decision: Decision) -> QuerySet[Allocation]:
     """Return the allocations of a decision that its job runs or last ran on."""
     replaced = decision.allocations.filter(moved_s__isnull=False).values("moved_from")
     return decision.allocations.filter(IN_USE).exclude(id__in=replaced)
+
+
+def core_choice_of(decision: Decision) -> str:
+    """Return why its job runs or ran on its cores; "" if its server has one L3 group."""
+    choices = working_allocations(decision).values_list("core_choice", flat=True)
+    return " ".join(filter(None, (core_sentence(choice) for choice in choices if choice)))
 
 
 _FREES: Final[dict[str, frozenset[WaitsFor]]] = {

@@ -3,9 +3,10 @@
 All functions run in the caller's transaction, in the order of `common.infrastructure.locks`.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -26,6 +27,7 @@ class Grant(NamedTuple):
     positions : of these units in the claim
     caused, tolerated : (N,) interference that each unit causes, and that the job tolerates, 0-100
     moved_from : allocation that a migration replaces by these units
+    core_choice : why these cores (`core.chips`), as JSON; None if the server has one L3 group
     """
 
     job: UUID
@@ -35,6 +37,7 @@ class Grant(NamedTuple):
     caused: Sequence[float]
     tolerated: Sequence[float]
     moved_from: int | None = None
+    core_choice: dict[str, Any] | None = None
 
 
 class NewAllocation(NamedTuple):
@@ -92,6 +95,7 @@ def record_allocations(
                 *(number_array(row.units), len(row.units), *(_total(row, i) for i in range(3))),
                 *(number_array(row.grant.caused), number_array(row.grant.tolerated)),
                 *(number, at, cluster_s, row.grant.moved_from),
+                json.dumps(row.grant.core_choice) if row.grant.core_choice else None,
             )
             for row, number in zip(new, numbers, strict=True)
         ),
@@ -102,7 +106,7 @@ def record_allocations(
 _ALLOCATION_COLUMNS: Final = (
     *("id", "job_id", "decision_id", "server_id", "unit_ids", "cores"),
     *("memory_bytes", "network_bps", "storage_bytes", "caused", "tolerated"),
-    *("acquired_seq", "acquired_at", "acquired_s", "moved_from"),
+    *("acquired_seq", "acquired_at", "acquired_s", "moved_from", "core_choice"),
 )
 
 

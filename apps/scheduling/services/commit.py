@@ -4,9 +4,10 @@ One transaction commits a batch. Conflicts are
 resolved by `core.conflicts`, as in memory; PostgreSQL's constraints are the last line of defence.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +18,7 @@ from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES
 from apps.inventory.selectors import cluster_now, cluster_time
-from apps.inventory.services import lock_servers, lock_units
+from apps.inventory.services import lock_servers, lock_units, unit_chips
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
 from apps.scheduling.core.reservations import barred_units
@@ -27,6 +28,7 @@ from apps.scheduling.services.allocation_store import (
     record_allocations,
 )
 from apps.scheduling.services.batches import insert_batches
+from apps.scheduling.services.core_choices import UnitChips, Wanted, choose_cores
 from apps.scheduling.services.decisions import (
     insert_decisions,
     placed_reason,
@@ -51,7 +53,14 @@ def commit(
         ours = _lock_jobs([p.job.id for p in proposals], agent.name)
         alive = [p for p in proposals if p.job.id in ours]
         claims = [_claim(p) for p in alive]
-        owners = lock_units(unit for claim in claims for unit in claim.units)
+        by_command = [claim for p, claim in zip(alive, claims, strict=True) if p.job.runs_command]
+        chips = unit_chips(server for claim in by_command for server in claim.servers)
+        owners = lock_units(
+            [
+                *(unit for claim in claims for unit in claim.units),
+                *(unit for units in chips.values() for unit in units),
+            ]
+        )
         reserved = reservations()
         if reserved:
             now_s = cluster_now()
@@ -61,10 +70,11 @@ def commit(
                 )
                 for p, claim in zip(alive, claims, strict=True)
             ]
+        claims, chosen = _choose_cores(alive, claims, chips, owners)
         free = lock_servers(server for claim in claims for server in claim.servers)
         winners = resolve_conflicts(claims, owners, free)
         won = [
-            (p, _grant(p, claim, positions))
+            (p, _grant(p, claim, positions, chosen.get(claim.job)))
             for p, claim, positions in zip(alive, claims, winners, strict=True)
             if positions
         ]
@@ -106,10 +116,52 @@ def _claim(proposal: Proposal) -> Claim:
     )
 
 
-def _grant(proposal: Proposal, claim: Claim, positions: tuple[int, ...]) -> Grant:
+def _choose_cores(
+    proposals: Sequence[Proposal],
+    claims: Sequence[Claim],
+    chips: Mapping[int, UnitChips],
+    owners: Mapping[int, int | None],
+) -> tuple[list[Claim], dict[str, dict[str, Any]]]:
+    """Exchange the units of commands on servers with several L3 groups.
+
+    Returns
+    -------
+    (all claims, why these cores by job)
+    """
+    by_server: dict[int, list[int]] = defaultdict(list)
+    for i, (proposal, claim) in enumerate(zip(proposals, claims, strict=True)):
+        if (
+            proposal.job.runs_command
+            and len(set(claim.servers)) == 1
+            and claim.servers[0] in chips
+        ):
+            by_server[claim.servers[0]].append(i)
+    found, chosen = list(claims), dict[str, dict[str, Any]]()
+    for server, places in by_server.items():
+        requests = [proposals[i].sized_job.request for i in places]
+        wanted = [
+            Wanted(len(claims[i].units), request.caused.tolist(), request.tolerated.tolist())
+            for i, request in zip(places, requests, strict=True)
+        ]
+        barred = frozenset[int]().union(*(claims[i].barred for i in places))
+        choices = choose_cores(chips[server], owners, wanted, barred=barred)
+        for i, choice in zip(places, choices, strict=False):  # the last may have no room
+            found[i] = replace(claims[i], units=choice.units)
+            chosen[claims[i].job] = choice.as_json(claims[i].units)
+    return found, chosen
+
+
+def _grant(
+    proposal: Proposal,
+    claim: Claim,
+    positions: tuple[int, ...],
+    core_choice: dict[str, Any] | None,
+) -> Grant:
     request = proposal.sized_job.request
     caused, tolerated = request.caused.tolist(), request.tolerated.tolist()
-    return Grant(proposal.job.id, uuid7(), claim, positions, caused, tolerated)
+    return Grant(
+        *(proposal.job.id, uuid7(), claim, positions, caused, tolerated), core_choice=core_choice
+    )
 
 
 def _write(

@@ -3,14 +3,16 @@
 All functions run in the caller's transaction, which has locked the jobs.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_time
-from apps.inventory.services import lock_free_units, lock_servers
+from apps.inventory.services import lock_free_units, lock_servers, owners_of, unit_chips
+from apps.scheduling.core.chips import CoreChoice
 from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
 from apps.scheduling.services.allocation_store import (
     Grant,
@@ -18,6 +20,7 @@ from apps.scheduling.services.allocation_store import (
     record_allocations,
     remaining,
 )
+from apps.scheduling.services.core_choices import Wanted, choose_cores
 from apps.scheduling.services.release import release_allocations
 from apps.scheduling.services.reservations import reserved_units
 
@@ -66,27 +69,62 @@ def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | Reservat
     kept = reserved_units()
     if kept:
         unused = {key: [u for u in unused[key] if u not in kept] for key in servers}
-    left, shares = dict(free), _shares(servers)
+    left, (shares, grouped) = dict(free), _shares(servers)
+    choices = _choices(requests, sources, unused, grouped) if grouped else {}
     grants: dict[int, Grant] = {}
     failures: dict[int, ReservationFailure] = {}
     for place, (allocation, server) in enumerate(requests):
         source, units = sources[allocation], unused[server]
         vector = _vector(source, shares[server]) if server in shares else (0.0, 0.0, 0.0)
-        claim = _claim(source, units[: source.cores], server, vector)
+        choice = choices.get(place)
+        chosen = units[: source.cores] if choice is None else choice.units
+        claim = _claim(source, chosen, server, vector)
         if server not in left:
             failures[place] = ReservationFailure.SERVER_CLOSED
         elif len(units) < source.cores:
             failures[place] = ReservationFailure.UNITS_SHORT
         elif positions := resolve_conflicts([claim], dict.fromkeys(units), left)[0]:
-            del units[: source.cores]
+            unused[server] = [unit for unit in units if unit not in chosen]
             left[server] = remaining(left[server], vector, source.cores)
-            grants[place] = _grant(source, allocation, claim, positions)
+            named = units[: source.cores]
+            why = None if choice is None else choice.as_json(named)
+            grants[place] = _grant(source, allocation, claim, positions, why)
         else:
             failures[place] = ReservationFailure.CAPACITY_SHORT
     reserved = dict(zip(grants, _write(list(grants.values()), free), strict=True))
     return [
         failures[place] if place in failures else reserved[place] for place in range(len(requests))
     ]
+
+
+def _choices(
+    requests: Sequence[ReservationRequest],
+    sources: Mapping[int, _AllocationSpec],
+    unused: Mapping[int, Sequence[int]],
+    grouped: Sequence[int],
+) -> dict[int, CoreChoice]:
+    """Choose the cores of migrations to servers with several L3 groups, by place in the requests.
+
+    What a plan brings to one server is dealt together: tazes first.
+
+    Parameters
+    ----------
+    grouped : these servers
+    """
+    chips = unit_chips(grouped)
+    owners = owners_of(unit for units in chips.values() for unit in units)
+    by_server: dict[int, list[int]] = defaultdict(list)
+    for place, request in enumerate(requests):
+        if request.server in chips:
+            by_server[request.server].append(place)
+    found: dict[int, CoreChoice] = {}
+    for server, places in by_server.items():
+        of = [sources[requests[place].allocation] for place in places]
+        wanted = [Wanted(source.cores, source.caused, source.tolerated) for source in of]
+        barred = set(chips[server]) - set(unused[server])
+        choices = choose_cores(chips[server], owners, wanted, barred=barred)
+        found.update(zip(places, choices, strict=False))  # the last may have no room
+    return found
 
 
 def finish_migrations(arrived: Mapping[int, float], *, given_up: Sequence[int] = ()) -> int:
@@ -125,14 +163,16 @@ def _sources(allocation_ids: Iterable[int]) -> dict[int, _AllocationSpec]:
     }
 
 
-def _shares(servers: Sequence[int]) -> dict[int, Vector]:
-    """Return the equal share of one unit on each server, rounded down."""
+def _shares(servers: Sequence[int]) -> tuple[dict[int, Vector], list[int]]:
+    """Return the equal share of one unit, rounded down, and the servers with several L3 groups."""
     rows = fetch_rows(
-        """SELECT id, memory_bytes / cores, network_bps / cores, storage_bytes / cores
+        """SELECT id, memory_bytes / cores, network_bps / cores, storage_bytes / cores,
+                  cardinality(l3_groups) > 0
            FROM inventory_server WHERE id = ANY(%s)""",
         [servers],
     )
-    return {server: (memory, network, storage) for server, memory, network, storage in rows}
+    shares = {server: (memory, network, storage) for server, memory, network, storage, _ in rows}
+    return shares, [server for server, *_, is_grouped in rows if is_grouped]
 
 
 def _vector(source: _AllocationSpec, share: Vector) -> Vector:
@@ -153,13 +193,18 @@ def _claim(source: _AllocationSpec, units: Sequence[int], server: int, vector: V
 
 
 def _grant(
-    source: _AllocationSpec, allocation: int, claim: Claim, positions: tuple[int, ...]
+    source: _AllocationSpec,
+    allocation: int,
+    claim: Claim,
+    positions: tuple[int, ...],
+    core_choice: dict[str, Any] | None,
 ) -> Grant:
     return Grant(
         *(source.job, source.decision, claim, positions),
         caused=source.caused,
         tolerated=source.tolerated,
         moved_from=allocation,
+        core_choice=core_choice,
     )
 
 

@@ -122,9 +122,17 @@ def _stored_fields(decision: Decision) -> dict[str, Any]:
 
 
 def _allocated(decision: Decision) -> list[int]:
-    """Return the ids of the units that the commit allocated."""
-    rows = decision.allocations.filter(moved_from__isnull=True).values_list("unit_ids", flat=True)
-    return sorted(unit for units in rows for unit in units)
+    """Return the ids of the units that the commit allocated.
+
+    On servers with several L3 groups, the ids that the policy had named: the cores follow from the
+    jobs that ran there at the commit.
+    """
+    rows = decision.allocations.filter(moved_from__isnull=True)
+    return sorted(
+        unit
+        for units, choice in rows.values_list("unit_ids", "core_choice")
+        for unit in (choice["named"] if choice else units)
+    )
 
 
 def _repeated_fields(

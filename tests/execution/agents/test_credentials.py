@@ -242,3 +242,20 @@ def _no_writes(execute: Any, sql: str, params: Any, many: bool, context: Any) ->
     # the request for launches inserts rows only if there are any
     assert not sql.lstrip().startswith(("UPDATE", "DELETE")), sql
     return execute(sql, params, many, context)
+
+
+def test_the_l3_groups_of_a_machine_are_registered_and_change_with_it() -> None:
+    machine = client(enrolled())
+    shape = {**SHAPE, "cores": 4, "l3_groups": [0, 1, 0, 1]}
+    assert machine.post("/api/v1/agents/register/", shape).status_code == 200
+    assert Server.objects.get(name="box-1").l3_groups == [0, 1, 0, 1]
+    assert machine.post("/api/v1/agents/register/", {**SHAPE, "cores": 4}).status_code == 200
+    assert Server.objects.get(name="box-1").l3_groups == []
+
+
+@pytest.mark.parametrize("groups", [[0], [0, 2], [1, 1], [0, 1, 2]])
+def test_l3_groups_that_are_not_one_number_for_each_core_are_refused(groups: list[int]) -> None:
+    machine = client(enrolled())
+    response = machine.post("/api/v1/agents/register/", {**SHAPE, "l3_groups": groups})
+    assert response.status_code == 422
+    assert "one number for each core" in response.content.decode()

@@ -20,7 +20,12 @@ from apps.execution.backends.agent import probing
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.fetching import Fetching
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
-from apps.execution.backends.agent.machine import UsageMeter, shape
+from apps.execution.backends.agent.machine import (
+    UsageMeter,
+    described_groups,
+    l3_groups,
+    shape,
+)
 from apps.execution.backends.agent.tasks import STREAMS, Task, Tasks
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.reconcile import reconcile
@@ -70,6 +75,8 @@ class Machine:
     user : account that runs the commands; empty = the agent's own
     users : accounts that jobs may name instead
     memory_bytes : that jobs may use; None = all
+    l3_described : cores of each L3 cache, for tests of a machine that is not at hand; empty = as
+        the kernel says
     """
 
     server: str
@@ -80,6 +87,7 @@ class Machine:
     memory_bytes: int | None = None
     rack: str = "machines"
     watts: tuple[float, float] = (0.0, 0.0)
+    l3_described: tuple[tuple[int, ...], ...] = ()
 
 
 @contextmanager
@@ -198,12 +206,17 @@ class Agent:
             "probe": probing.is_possible(),
         }
         idle, peak = machine.watts
+        groups = l3_groups(machine.cpus)
+        if machine.l3_described:
+            groups = described_groups(machine.cpus, machine.l3_described)
+            facts["l3_groups"] = "described, not read from the machine"
         body = {
             **shape(machine.cpus, machine.state, memory_bytes=machine.memory_bytes),
             "rack": machine.rack,
             "idle_watts": idle,
             "peak_watts": peak,
             "facts": facts,
+            **({"l3_groups": groups} if groups else {}),  # an older control plane does not know it
         }
         while not self.stop.is_set():
             sent_s = time.monotonic()

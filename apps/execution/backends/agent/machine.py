@@ -45,6 +45,41 @@ def shape(
     }
 
 
+def l3_groups(cpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the L3 cache of each core, numbered from 0; empty if it is one, or not known."""
+    caches: dict[str, int] = {}
+    groups = tuple(caches.setdefault(_l3(cpu), len(caches)) for cpu in cpus)
+    return groups if len(caches) > 1 and "" not in caches else ()
+
+
+def described_groups(
+    cpus: tuple[int, ...], described: tuple[tuple[int, ...], ...]
+) -> tuple[int, ...]:
+    """Return what `l3_groups` would on the machine that is described.
+
+    Parameters
+    ----------
+    described : cores of each L3 cache; together exactly ``cpus``
+
+    Raises
+    ------
+    ValueError : a core is missing, named twice, or not one of ``cpus``.
+    """
+    named = [(cpu, group) for group, cores in enumerate(described) for cpu in cores]
+    if sorted(cpu for cpu, _ in named) != sorted(cpus):
+        raise ValueError(f"the L3 groups must name each of the cores {cpus} once")
+    return tuple(dict(named)[cpu] for cpu in cpus) if len(described) > 1 else ()
+
+
+def _l3(cpu: int) -> str:
+    """Return the cores that share the L3 cache of a core; "" if it is not known."""
+    for index in (_CPUS / f"cpu{cpu}/cache").glob("index*"):
+        with suppress(OSError):
+            if (index / "level").read_text().strip() == "3":
+                return (index / "shared_cpu_list").read_text().strip()
+    return ""
+
+
 def _socket(cpu: int) -> str:
     with suppress(OSError):
         return (_CPUS / f"cpu{cpu}/topology/physical_package_id").read_text().strip()
