@@ -352,14 +352,18 @@ class RankedCandidates(Sequence[Candidate]):
     """The best candidates of a decision, built when they are first read.
 
     Building them takes longer than the decision, and most replays never read them.
+
+    Attributes
+    ----------
+    scores, picked : the scores, best first, and the positions of the chosen units
     """
 
     def __init__(self, scores: Scores, picked: Ints) -> None:
-        self._scores, self._picked = scores, picked
+        self.scores, self.picked = scores, picked
         self._built: tuple[Candidate, ...] | None = None
 
     def __len__(self) -> int:
-        return min(self._scores.units.size, self._scores.listed)
+        return min(self.scores.units.size, self.scores.listed)
 
     @overload
     def __getitem__(self, index: int) -> Candidate: ...
@@ -376,7 +380,7 @@ class RankedCandidates(Sequence[Candidate]):
     @property
     def _all(self) -> tuple[Candidate, ...]:
         if self._built is None:
-            self._built = _candidates(self._scores, self._picked.tolist())
+            self._built = _candidates(self.scores, self.picked.tolist())
         return self._built
 
 
