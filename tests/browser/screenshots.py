@@ -32,6 +32,7 @@ MAX_KEYS: Final = 40
 PATHS = {
     "overview": "/",
     "jobs": "/jobs/?q=state:running",
+    "queues": "/queues/",
     "submit": "/submit/",
     "map": "/map/",
     "applications": "/applications/",
@@ -39,7 +40,10 @@ PATHS = {
     "plans": "/plans/",
     "classification": "/classification/",
     "decisions": "/decisions/",
+    "shadows": "/shadows/",
     "sampling": "/sampling/",
+    "lab": "/lab/",
+    "pairs": "/pairs/",
     "system": "/system/",
 }
 
@@ -198,6 +202,8 @@ def _first_rows(page: Page, url: str) -> dict[str, str]:
         "server": server,
         "application": _application(page, url),
         "plan": _plan(page, url),
+        **_linked(page, url, "comparison", "/lab/"),
+        **_linked(page, url, "pair", "/pairs/"),
     }
 
 
@@ -209,6 +215,13 @@ def _plan(page: Page, url: str) -> str:
         if link.count():
             return link.first.get_attribute("href") or "/plans/"
     return "/plans/"
+
+
+def _linked(page: Page, url: str, name: str, path: str) -> dict[str, str]:
+    """Return the address of the first object that a list links to; empty if it has none."""
+    page.goto(url + path)
+    link = page.locator(f'main table a[href^="{path}"]')
+    return {name: link.first.get_attribute("href") or path} if link.count() else {}
 
 
 def _application(page: Page, url: str) -> str:
