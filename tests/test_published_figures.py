@@ -26,7 +26,6 @@ PAGE = f"# Page\n\n<!-- results: demo#speeds -->\n{markdown(TABLE)}\n\ntext\n"
 # Tables of figures that are settings or inputs, by page and names of the first two columns.
 NOT_MEASURED = {
     ("backends.md", "limit", "value"),  # limits of the files of a command
-    ("backends.md", "limit", "value"),  # limits of archives
     ("diagnosis.md", "suspect", "v_k(t)"),  # the model
     ("emulation.md", "kind", "budget"),  # limits of the profiling plan
     ("operations.md", "probe", "answers"),  # HTTP statuses
