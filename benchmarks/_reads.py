@@ -147,6 +147,7 @@ _SAMPLES: Final[dict[str, Callable[[Samples], str]]] = {
     "servers/key": lambda samples: samples.server.name,
     "applications/name": lambda samples: samples.running.application.name,
     "applications/key": lambda samples: samples.running.application.name,
+    "arrays/array_id": _key(Batch),
     "batches/batch_id": _key(Batch),
     "operations/operation_id": _key(Operation),
     "platforms/platform_id": _key(Platform),
