@@ -7,7 +7,6 @@ only.
 import io
 import tarfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -83,7 +82,7 @@ def members(data: bytes) -> list[Member]:
         raise ArchiveError(f"must have at most {MAX_BYTES:,} bytes, not {len(data):,}")
     try:
         with tarfile.open(fileobj=io.BytesIO(_unpacked(data)), mode="r:") as tar:
-            found = list(_members(tar))
+            found = _members(tar)
     except ArchiveError:
         raise
     # a damaged header raises one of these in some version of the library
@@ -110,7 +109,8 @@ def _unpacked(data: bytes) -> bytes:
     return raw
 
 
-def _members(tar: tarfile.TarFile) -> Iterator[Member]:
+def _members(tar: tarfile.TarFile) -> list[Member]:
+    found: list[Member] = []
     kinds: dict[str, Kind] = {}
     for number, info in enumerate(tar):
         if number >= MAX_MEMBERS:
@@ -122,10 +122,12 @@ def _members(tar: tarfile.TarFile) -> Iterator[Member]:
         if known is not None and not known is member.kind is Kind.DIRECTORY:
             raise ArchiveError(f"holds {member.path!r:.80} twice")
         _check_parents(member.path, kinds)
+        kinds[member.path] = member.kind
+        found.append(member)
+    for member in found:  # now all links are known: a target may lead through a later one
         if member.kind is Kind.LINK:
             _check_target(member, kinds)
-        kinds[member.path] = member.kind
-        yield member
+    return found
 
 
 def _member(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Member | None:

@@ -64,6 +64,7 @@ def test_files_directories_and_links_are_read_without_set_user_id() -> None:
         ([("a", LINK, "../x")], "inside its directory"),
         ([("d/a", LINK, "../../x")], "inside its directory"),
         ([("d/l", LINK, ".."), ("m", LINK, "d/l/../x")], "inside its directory"),
+        ([("m", LINK, "l/.."), ("l", LINK, ".")], "inside its directory"),
         ([("a", FILE, b""), ("b", HARD, "a")], "something else"),
         ([("a", tarfile.CHRTYPE, b"")], "something else"),
         ([("a", tarfile.FIFOTYPE, b"")], "something else"),
@@ -74,7 +75,7 @@ def test_files_directories_and_links_are_read_without_set_user_id() -> None:
         ([], "at least one file"),
         ([(".", FOLDER, b"")], "at least one file"),
     ],
-    ids=str(list(range(20)))[1:-1].split(", "),
+    ids=str(list(range(21)))[1:-1].split(", "),
 )
 def test_what_could_leave_the_directory_is_refused(entries: list[Any], reason: str) -> None:
     full = [(entry, FILE, b"") if isinstance(entry, str) else entry for entry in entries]
