@@ -1,6 +1,7 @@
 """The compiled updates of a cluster copy against those in numpy, to the bit."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,17 @@ def test_both_forms_reach_the_same_state(
     np.testing.assert_allclose(plain.server_exposure, compiled.server_exposure, atol=1e-7)
     np.testing.assert_allclose(plain.server_tolerance, compiled.server_tolerance, atol=1e-4)
     assert plain.sequence == compiled.sequence
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize(("sequence", "is_free"), [(4, False), (5, True), (6, True)])
+def test_a_release_counts_unless_the_claim_is_newer(
+    is_compiled: bool, sequence: int, is_free: bool
+) -> None:
+    copy, units = ClusterCopy(CLUSTER, is_compiled=is_compiled), np.array([4], dtype=np.int32)
+    copy.apply(changes([(ChangeKind.CLAIM, [4], 5, None)]))
+    copy.release(units, sequence=sequence)
+    assert copy.snapshot().unit_free[4] == is_free
 
 
 @given(st.lists(STEP, max_size=30), st.integers(0, 30))
