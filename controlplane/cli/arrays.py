@@ -14,23 +14,6 @@ ARRAYS: Final = "/api/v1/arrays/"
 HEADINGS: Final = ("ID", "NAME", "PROJECT", "INDEXES", "SIZE", "LIMIT", "CREATED")
 
 
-def array_text(text: str) -> dict[str, Any]:
-    """Read the members of an array as INDEXES[%LIMIT], such as 0-99:2,200%10.
-
-    Raises
-    ------
-    ValueError : the limit is no positive number, or there are no indexes.
-    """
-    indexes, percent, limit = text.partition("%")
-    if not indexes:
-        raise ValueError("must name indexes, such as 0-99%10")
-    if not percent:
-        return {"indexes": indexes}
-    if not limit.isdecimal() or int(limit) < 1:
-        raise ValueError("the limit after % must be a whole number of at least 1")
-    return {"indexes": indexes, "limit": int(limit)}
-
-
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
     add = verbs.noun("array", "Job arrays").add

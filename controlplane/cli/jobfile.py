@@ -178,3 +178,20 @@ def _target(args: Namespace) -> dict[str, Any] | None:
     if args.ips is not None:
         return {"kind": "ips", "ips": args.ips}
     return {"kind": "best_effort"} if args.best_effort else None
+
+
+def array_text(text: str) -> dict[str, Any]:
+    """Read the members of an array as INDEXES[%LIMIT], such as 0-99:2,200%10.
+
+    Raises
+    ------
+    ValueError : the limit is no positive number, or there are no indexes.
+    """
+    indexes, percent, limit = text.partition("%")
+    if not indexes:
+        raise ValueError("must name indexes, such as 0-99%10")
+    if not percent:
+        return {"indexes": indexes}
+    if not limit.isdecimal() or int(limit) < 1:
+        raise ValueError("the limit after % must be a whole number of at least 1")
+    return {"indexes": indexes, "limit": int(limit)}

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from controlplane.cli.arrays import array_text, cancel_array, submit_array
 from controlplane.cli.client import BerthClient
 from controlplane.cli.diagnosis import diagnosis_lines
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.jobfile import guarantee, read_job, seconds, size
+from controlplane.cli.jobfile import array_text, guarantee, read_job, seconds, size
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import (
     columns,
@@ -132,6 +131,8 @@ def submit(client: BerthClient, args: Namespace) -> int:
     if "array" in body:
         if args.wait:
             raise CliError("--wait waits for one job, not for an array", code=Exit.USAGE)
+        from controlplane.cli.arrays import submit_array  # noqa: PLC0415 - imported if used
+
         return submit_array(client, args, body)
     headers = {"Idempotency-Key": args.key} if args.key else {}
     reply = client.call("POST", JOBS, body=body, headers=headers)
@@ -353,6 +354,8 @@ def cancel(client: BerthClient, args: Namespace) -> int:
     if bool(args.jobs) == bool(args.array):
         raise CliError("name jobs, or one array with --array", code=Exit.USAGE)
     if args.array:
+        from controlplane.cli.arrays import cancel_array  # noqa: PLC0415 - imported if used
+
         return cancel_array(client, args)
     cancelled = []
     for key in args.jobs:

@@ -8,8 +8,8 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import User
 from apps.accounts.services import create_user, ensure_project
 from apps.workloads.models import Job
-from controlplane.cli.arrays import array_text
 from controlplane.cli.errors import Exit
+from controlplane.cli.jobfile import array_text
 from tests.cli.conftest import Berth
 
 
