@@ -11,6 +11,7 @@ from apps.accounts.models import User
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from tests.api.samples import JOB, send_raw, short
 
+JSON = "application/json"
 STATUSES = {kind.status for kind in CATALOGUE.values()}
 
 
@@ -73,7 +74,7 @@ def test_a_wrong_method_is_answered_with_the_right_ones(api: APIClient) -> None:
         ("[" * 100_000, "application/json", 400, "malformed_json"),
         ("9" * 5000, "application/json", 400, "malformed_json"),
         ("a=b", "application/x-www-form-urlencoded", 415, "unsupported_media_type"),
-        (" " * (1 << 20) + "{}", "application/json", 413, "body_too_large"),
+        (" " * (2 << 20) + "{}", "application/json", 413, "body_too_large"),
         ("[]", "application/json", 422, "invalid_input"),
     ],
 )
@@ -83,6 +84,14 @@ def test_wrong_bodies_are_problems(
     content = body.encode() if isinstance(body, str) else body
     response = send_raw(api, "/api/v1/jobs/", content, content_type=content_type)
     assert (response.status_code, response.json()["code"]) == (status, code)
+
+
+def test_routes_without_files_take_a_smaller_body(api: APIClient) -> None:
+    body = b" " * (1 << 20) + b"{}"
+    refused = send_raw(api, "/api/v1/preference-sets/derive/", body, content_type=JSON)
+    assert (refused.status_code, refused.json()["code"]) == (413, "body_too_large")
+    taken = send_raw(api, "/api/v1/jobs/", body, content_type=JSON)
+    assert taken.status_code == 422
 
 
 def test_broken_json_is_located(api: APIClient) -> None:
