@@ -127,11 +127,19 @@ def test_a_prepared_supervisor_runs_the_task_that_comes_next(
     assert (second / "stdout.0").read_text().strip() != joined.read_text()
 
 
+def has_ended(process: int) -> bool:
+    """Whether a process is gone, or only its parent has not been told yet."""
+    status = Path(f"/proc/{process}/status")
+    return not status.exists() or "\nState:\tZ" in status.read_text()
+
+
 def test_a_prepared_process_that_was_killed_is_replaced(state: Path, server: ForkServer) -> None:
     joined = state / "cgroup.procs"
     server.prepare([str(joined)])
     eventually(lambda: joined.exists() and joined.read_text())
-    os.kill(int(joined.read_text()), signal.SIGKILL)
+    process = int(joined.read_text())
+    os.kill(process, signal.SIGKILL)
+    eventually(lambda: has_ended(process))
     directory = task(state, "sh", "-c", "exit 3")
     server.fork(directory, is_prepared=True)
     assert read(directory, "exit")["code"] == 3
