@@ -81,14 +81,12 @@ def _chips(chips: UnitChips, free: set[int], residents: Iterable[_Resident]) -> 
     groups: dict[int, list[int]] = defaultdict(list)
     for unit, group in chips.items():
         groups[group].append(unit)
-    found = [
-        Chip(len(units), tuple(sorted(free.intersection(units))))
-        for _, units in sorted(groups.items())
-    ]
+    by_group = [frozenset(units) for _, units in sorted(groups.items())]
+    found = [Chip(len(units), tuple(sorted(free & units))) for units in by_group]
     cores = max(chip.cores for chip in found)
     for resident in residents:
         container = container_of(len(resident.units), cores, resident.caused, resident.tolerated)
-        for group, units in enumerate(units for _, units in sorted(groups.items())):
+        for group, units in enumerate(by_group):
             here = [unit for unit in resident.units if unit in units]
             found[group] = found[group].after(container, here)
     return found

@@ -105,7 +105,7 @@ def _choices(
 ) -> dict[int, CoreChoice]:
     """Choose the cores of migrations to servers with several L3 groups, by place in the requests.
 
-    What a plan brings to one server is dealt together: tazes first.
+    All containers that a plan moves to one server get their cores together, tazes first.
 
     Parameters
     ----------

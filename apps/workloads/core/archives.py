@@ -28,7 +28,7 @@ class ArchiveError(ValueError):
 
 
 class Kind(StrEnum):
-    """What a member of an archive is."""
+    """The kind of a member of an archive."""
 
     FILE = "file"
     DIRECTORY = "directory"

@@ -1,9 +1,9 @@
 """Job arrays: submission, the release of members within the limit, cancellation.
 
 Members beyond the limit are held with the reason ``WaitingForArray``, so agents do not read them.
-Whoever ends a member releases the next ones after its commit, in a transaction of its own: the
-array is locked before its jobs, so that two of them do not release the same member. A periodic
-task releases what a process that died in between has not.
+After the transaction that ends a member, the same process releases the next members in a second
+transaction. That one locks the array before its jobs, so that two processes do not release the
+same member. If a process dies between the two, a periodic task releases the members.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What the copies of a profiled command can see, and what they leave behind."""
+"""The sandbox of a profiled command: what a copy can see, and what it leaves behind."""
 
 import os
 import subprocess

@@ -10,7 +10,7 @@ ROOT: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What the operator of a machine allows.
+    """The accounts that the operator of a machine allows.
 
     Attributes
     ----------

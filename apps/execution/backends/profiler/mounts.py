@@ -11,7 +11,7 @@ from apps.execution.backends.agent.command import preload
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
-_OF_THE_KERNEL: Final = ("/proc", "/sys", "/dev")  # made anew in a copy
+_OF_THE_KERNEL: Final = ("/proc", "/sys", "/dev")  # a copy gets new ones
 _WITHOUT_FILES: Final = frozenset({"nsfs", "autofs", "cgroup", "cgroup2", "mqueue"})
 
 
