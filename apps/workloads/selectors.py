@@ -125,7 +125,16 @@ def _program(job: Job) -> dict[str, Any]:
     if job.program is None:
         return {}
     files = None if job.files_id is None else ArchiveSpec(job.files_id)
-    return {**job.program, "command": tuple(job.program["command"]), "files": files}
+    program = dict(job.program)
+    progress = program.pop("progress_command", None)
+    every_s = program.pop("progress_every_seconds", None)
+    return {
+        **program,
+        "command": tuple(job.program["command"]),
+        "files": files,
+        "progress_command": None if progress is None else tuple(progress),
+        "progress_every_s": every_s,
+    }
 
 
 def files_of(job: Job) -> bytes | None:

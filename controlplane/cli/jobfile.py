@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -130,6 +131,8 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "working_directory": args.chdir,
         "user": args.user,
         "copyable": args.copyable or None,
+        "progress_command": args.progress and shlex.split(args.progress),
+        "progress_every_seconds": args.progress_every,
     }
     job |= {name: value for name, value in values.items() if value is not None}
     if args.files is not None:

@@ -74,6 +74,13 @@ def add_job_options(parser: ArgumentParser) -> None:
         metavar="PATH",
         help="directory or tar file that is unpacked into the new working directory",
     )
+    add("--progress", metavar="COMMAND", help="prints the progress, run beside the command")
+    add(
+        "--progress-every",
+        type=argument_type(seconds),
+        metavar="TIME",
+        help="between two runs of --progress (30s)",
+    )
     add("--user", metavar="NAME", help="account of the server that runs the command")
     add("--copyable", action="store_true", help="copies may run, to profile the command once")
     add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")

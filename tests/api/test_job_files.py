@@ -57,6 +57,14 @@ def test_equal_archives_are_stored_once(api: APIClient) -> None:
     assert Job.objects.filter(files=DIGEST).count() == 32
 
 
+def test_the_account_and_the_progress_command_of_a_job_are_submitted_again(api: APIClient) -> None:
+    progress: dict[str, Any] = {"progress_command": ["cat", "log"], "progress_every_seconds": 5.0}
+    first = submit(api, user="berth-jobs", **progress).json()
+    again = api.post(f"/api/v1/jobs/{first['metadata']['id']}/rerun/").json()
+    assert again["spec"] == first["spec"]
+    assert first["spec"].items() >= {"user": "berth-jobs", **progress}.items()
+
+
 def test_a_repeated_key_creates_one_job(api: APIClient) -> None:
     first, second = (
         api.post(

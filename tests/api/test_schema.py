@@ -327,6 +327,9 @@ KIND_OF: dict[str, dict[str, Any]] = {
     "percentile": {"kind": "throughput_latency", "qps": 1.0, "latency_seconds": 1.0},
     "ips": {"kind": "ips"},
 }
+NEEDED_BY: dict[str, dict[str, Any]] = {
+    "progress_every_seconds": {"command": ["true"], "progress_command": ["true"]}
+}
 
 
 @pytest.mark.parametrize(("name", "low", "high"), number_fields("TargetRequest"))
@@ -341,11 +344,12 @@ def test_the_limits_of_a_target_are_those_that_hold(name: str, low: float, high:
 @pytest.mark.parametrize(("name", "low", "high"), number_fields("JobSpecRequest"))
 def test_the_limits_of_a_job_are_those_that_hold(name: str, low: float, high: float) -> None:
     step = 1 if isinstance(low, int) else 1e-6
+    needed = NEEDED_BY.get(name, {})
     for value in (low, high):
-        parse_job(short(**{name: value}))
+        parse_job(short(**needed, **{name: value}))
     for value in (low - step, high + (1 if step == 1 else 1e3)):
         with pytest.raises(InvalidInputError, match=name):
-            parse_job(short(**{name: value}))
+            parse_job(short(**needed, **{name: value}))
 
 
 CORRECTION = {

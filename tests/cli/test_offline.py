@@ -61,7 +61,7 @@ def test_invalid_sizes_are_refused(text: str) -> None:
 OPTIONS: dict[str, Any] = dict.fromkeys(
     ["file", "app", "name", "project", "tasks", "units", "priority", "input", "label", "within",
      "p99", "qps", "ips", "policy", "sample_size", "guarantee", "max_cost", "command",
-     "env", "chdir", "files", "user", "copyable"]
+     "env", "chdir", "files", "user", "copyable", "progress", "progress_every"]
 )  # fmt: skip
 
 

@@ -65,6 +65,8 @@ class CommandOrder:
     user : account that runs it; empty = that of the agent's configuration
     probe : stressors and seconds of a window, if a copy of the command is to be profiled; its
         report is then the output
+    progress_command : prints the progress; empty = the command writes it into a file
+    progress_every_s : wall seconds between two runs of the progress command
     """
 
     launch: int
@@ -83,3 +85,5 @@ class CommandOrder:
     files: str = ""
     user: str = ""
     probe: Mapping[str, Any] | None = None
+    progress_command: tuple[str, ...] = ()
+    progress_every_s: float = 0.0

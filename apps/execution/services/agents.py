@@ -179,7 +179,7 @@ def orders_of(server_id: int) -> list[CommandOrder]:
 
 def _is_new(order: CommandOrder) -> bool:
     """Return True if agents before `FILES_FROM` cannot carry the order out."""
-    return bool(order.files or order.user)
+    return bool(order.files or order.user or order.progress_command)
 
 
 def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> set[int]:
@@ -189,9 +189,8 @@ def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> s
         return set()
     refused = {order.launch for order in orders if _is_new(order) and not order.is_running}
     at_s = cluster_time().cluster_s
-    message = (
-        f"the agent of {agent.name} is too old for files and users of jobs: replace its program"
-    )
+    too_old = "is too old for files, users and progress commands: replace its program"
+    message = f"the agent of {agent.name} {too_old}"
     with transaction.atomic():
         record_ended(
             [EndReport(launch, at_s, Outcome.FAILED, message) for launch in refused],
@@ -271,4 +270,6 @@ def _order(row: tuple[Any, ...]) -> CommandOrder:
         files=files,
         user=command.get("user") or "",
         probe=command.get("probe"),
+        progress_command=tuple(command.get("progress_command") or ()),
+        progress_every_s=command.get("progress_every_seconds") or 0.0,
     )

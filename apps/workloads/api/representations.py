@@ -14,6 +14,8 @@ NO_PROGRAM: Final[dict[str, Any]] = {
     "working_directory": None,
     "user": None,
     "copyable": False,
+    "progress_command": None,
+    "progress_every_seconds": None,
 }
 
 

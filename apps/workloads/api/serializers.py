@@ -9,7 +9,13 @@ from rest_framework import serializers
 
 from apps.workloads.api.submission import MAX_ITEMS
 from apps.workloads.core.arrays import MAX_INDEX, MAX_TEXT
-from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_FILES, MAX_PATH
+from apps.workloads.core.commands import (
+    MAX_ARGUMENTS,
+    MAX_BYTES,
+    MAX_FILES,
+    MAX_PATH,
+    PROGRESS_LIMITS_S,
+)
 from apps.workloads.core.costs import COST_LIMITS
 from apps.workloads.core.lifecycle import JobState, Suspension
 from apps.workloads.core.reasons import Reason
@@ -187,6 +193,22 @@ class JobSpecSerializer(serializers.Serializer[Any]):
     copyable = serializers.BooleanField(
         required=False,
         help_text="Copies of the command may run, to profile its application once.",
+    )
+    progress_command = serializers.ListField(
+        child=serializers.CharField(max_length=MAX_BYTES, allow_blank=True),
+        min_length=1,
+        max_length=MAX_ARGUMENTS,
+        allow_null=True,
+        required=False,
+        help_text="Runs again and again beside the command; the last line that it prints and that "
+        "begins with a share says the progress. Without it, the command writes a file.",
+    )
+    progress_every_seconds = serializers.FloatField(
+        min_value=PROGRESS_LIMITS_S[0],
+        max_value=PROGRESS_LIMITS_S[1],
+        allow_null=True,
+        required=False,
+        help_text="Between two runs of the progress command; 30 if omitted.",
     )
 
 

@@ -29,6 +29,11 @@ _TARGETS: Final = frozenset({TargetKind.BEST_EFFORT, TargetKind.COMPLETION_TIME}
 _INTERPRETER: Final = re.compile(r"(python|perl|ruby|node|bash|dash|sh)[0-9.]*")
 _ACCOUNT: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 ROOT: Final = "root"
+PROGRESS_EVERY_S: Final = 30.0
+PROGRESS_LIMITS_S: Final = (1.0, 3600.0)
+_OF_COMMANDS: Final = (
+    *("environment", "working_directory", "files", "user", "copyable", "progress_command"),
+)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -172,10 +177,11 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
     """
     command = values.get("command")
     if command is None:
-        for name in ("environment", "working_directory", "files", "user", "copyable"):
+        for name in _OF_COMMANDS:
             if values.get(name):
                 detail = "belongs to a command, and this job has none"
                 problems.append(problem(f"{at}/{name}", "contradiction", detail))
+        _check_progress(values, at, problems)
         values["command"] = ()
         return
     values.setdefault("application", application_of(command))
@@ -190,6 +196,7 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
             detail = "a command divides its own work; omit it"
             problems.append(problem(f"{at}/{name}", "contradiction", detail))
     _check_directory(values, at, problems)
+    _check_progress(values, at, problems)
     constraints = values.get("constraints")
     if constraints is not None and (constraints.locality == "rack" or constraints.spread):
         detail = "a command runs on one server: locality must be server or null, spread null"
@@ -203,6 +210,16 @@ def _check_directory(values: Mapping[str, Any], at: str, problems: Problems) -> 
     if values.get("files") and values.get("working_directory"):
         detail = "must be omitted with files: they are unpacked into a new directory"
         problems.append(problem(f"{at}/working_directory", "contradiction", detail))
+
+
+def _check_progress(values: MutableMapping[str, Any], at: str, problems: Problems) -> None:
+    """Complete how often the progress command runs."""
+    every_s = values.get("progress_every_s")
+    if values.get("progress_command") is not None:
+        values["progress_every_s"] = PROGRESS_EVERY_S if every_s is None else every_s
+    elif every_s is not None:
+        detail = "belongs to a progress_command, and this job has none"
+        problems.append(problem(f"{at}/progress_every_seconds", "contradiction", detail))
 
 
 def require_target_of_command(target: Target) -> None:
@@ -219,25 +236,3 @@ def require_target_of_command(target: Target) -> None:
 def _wrong_target(at: str) -> FieldProblem:
     detail = f"of a command must be one of {', '.join(sorted(_TARGETS))}"
     return problem(f"{at}/target", "contradiction", detail)
-
-
-def program_of(
-    command: tuple[str, ...],
-    variables: Mapping[str, str],
-    working_directory: str | None,
-    *,
-    user: str | None,
-    copyable: bool = False,
-    probe: Mapping[str, Any] | None = None,
-) -> dict[str, Any] | None:
-    """Return the stored form of a command; None without one."""
-    if not command:
-        return None
-    return {
-        "command": list(command),
-        "environment": dict(variables),
-        "working_directory": working_directory,
-        **({"user": user} if user else {}),
-        **({"copyable": True} if copyable else {}),
-        **({} if probe is None else {"probe": dict(probe)}),
-    }

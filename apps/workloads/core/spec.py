@@ -24,6 +24,7 @@ from apps.workloads.core.checks import (
     problem,
 )
 from apps.workloads.core.commands import (
+    PROGRESS_LIMITS_S,
     account,
     argv,
     complete_command,
@@ -140,6 +141,8 @@ class JobSpec:
     copyable : whether copies of the command may run, to profile it
     id : of the job; None = a new one
     probe : how a copy is measured (`profiling.core.probe`); None = the command itself runs
+    progress_command : prints the progress of the command; None = the command writes it itself
+    progress_every_s : wall seconds between two runs of it
     backend : that it was submitted to, which runs it; empty = any that can
     """
 
@@ -170,6 +173,8 @@ class JobSpec:
     working_directory: str | None = None
     files: Archive | None = None
     user: str | None = None
+    progress_command: tuple[str, ...] | None = None
+    progress_every_s: float | None = None
     backend: str = ""
     copyable: bool = False
     id: UUID | None = None
@@ -184,6 +189,24 @@ class JobSpec:
     def asks_sample(self) -> bool:
         """Whether it names R or a guarantee."""
         return self.sample_size is not None or self.guarantee is not None
+
+    def program(self) -> dict[str, Any] | None:
+        """Return the stored form of the command; None without one."""
+        if not self.command:
+            return None
+        optional: dict[str, Any] = {
+            "user": self.user,
+            "copyable": self.copyable,
+            "probe": None if self.probe is None else dict(self.probe),
+            "progress_command": self.progress_command and list(self.progress_command),
+            "progress_every_seconds": self.progress_every_s,
+        }
+        return {
+            "command": list(self.command),
+            "environment": dict(self.environment),
+            "working_directory": self.working_directory,
+            **{name: value for name, value in optional.items() if value},
+        }
 
 
 def _check_constraints(value: object, pointer: str, problems: Problems) -> Constraints | None:
@@ -266,6 +289,8 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "files": ("files", files),
     "user": ("user", account),
     "copyable": ("copyable", flag),
+    "progress_command": ("progress_command", argv),
+    "progress_every_seconds": ("progress_every_s", number(*PROGRESS_LIMITS_S)),
 }
 _METADATA_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "name": ("name", name_of("job", 127, null=True)),

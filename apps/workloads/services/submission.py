@@ -15,7 +15,6 @@ from apps.inventory.core.backends import Capability
 from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import record_events
 from apps.workloads.core.arrays import ArraySpec, member_name
-from apps.workloads.core.commands import program_of
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
@@ -243,14 +242,7 @@ def _new_job(
         labels=dict(spec.labels),
         annotations=dict(spec.annotations),
         backend=spec.backend,
-        program=program_of(
-            spec.command,
-            spec.environment,
-            spec.working_directory,
-            user=spec.user,
-            copyable=spec.copyable,
-            probe=spec.probe,
-        ),
+        program=spec.program(),
         files_id=None if spec.files is None else spec.files.digest,
         reason_code=Reason.HELD if spec.held else reason,
         submitted_s=submission.submitted_s,

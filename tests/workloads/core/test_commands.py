@@ -134,3 +134,27 @@ def test_a_job_names_the_account_of_its_command() -> None:
 )  # fmt: skip
 def test_a_wrong_account_is_named(user: object, code: str) -> None:
     assert problems(user=user) == {"/user": code}
+
+
+def test_a_progress_command_runs_every_half_minute_unless_its_job_says_otherwise() -> None:
+    spec = parsed(progress_command=["cat", "log"])
+    assert (spec.progress_command, spec.progress_every_s) == (("cat", "log"), 30.0)
+    assert parsed(progress_command=["x"], progress_every_seconds=5).progress_every_s == 5.0
+    assert parsed().progress_every_s is None
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({"progress_command": "cat"}, {"/progress_command": "wrong_type"}),
+        ({"progress_command": []}, {"/progress_command": "wrong_count"}),
+        ({"progress_command": ["x"], "progress_every_seconds": 0.5},
+         {"/progress_every_seconds": "too_low"}),
+        ({"progress_every_seconds": 5}, {"/progress_every_seconds": "contradiction"}),
+        ({"progress_command": ["x"], "command": None, "application": "a",
+          "target": {"kind": "best_effort"}}, {"/progress_command": "contradiction"}),
+    ],
+    ids=["text", "empty", "often", "alone", "no command"],
+)  # fmt: skip
+def test_a_wrong_progress_command_is_named(values: dict[str, Any], found: dict[str, str]) -> None:
+    assert problems(**values) == found

@@ -12,7 +12,7 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to
 read, and does without if nobody listens. SIGTERM stops the command, and so does the end of the
 lease that the agent renews in the file ``lease`` of the state directory. Standard library only,
-and no other module of this project than `command`.
+and no other module of this project than `command` and `progress`.
 """
 
 import json
@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any
 
 from apps.execution.backends.agent.command import NOT_STARTED, Command, preload
+from apps.execution.backends.agent.progress import ProgressCommand
 
 SEGMENT_BYTES = 1 << 20
 SEGMENTS = 8  # of each stream
@@ -128,18 +129,28 @@ class Task:
 
     def _copy_output(self, process: Command, begun_s: float) -> None:
         """Copy both streams until the command has ended; stop it if it must not go on."""
-        killed_s = None
+        killed_s, streams = None, {}
         with selectors.DefaultSelector() as poll:
             for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
                 os.set_blocking(pipe, False)
-                poll.register(pipe, selectors.EVENT_READ, Segments(self.directory, name))
+                streams[name] = Segments(self.directory, name)
+                poll.register(pipe, selectors.EVENT_READ, streams[name])
+            progress = self._progress_command(streams["stderr"])
             # a command may close its output and go on, and what it started may keep it open
             while not self._is_over(poll, process):
                 self._check_limits(begun_s)
+                if progress is not None and not self.reason and self.suspended_s is None:
+                    progress.tick()
                 if self.reason and killed_s is None:
                     killed_s = time.monotonic() + TERMINATE_S
                 if killed_s is not None and time.monotonic() > killed_s:
                     signal_group(process, signal.SIGKILL)
+
+    def _progress_command(self, errors: Segments) -> ProgressCommand | None:
+        """Return what runs the progress command; None without one."""
+        if not self.order.get("progress_command"):
+            return None
+        return ProgressCommand(self.order, lambda text: errors.write(text.encode()))
 
     def _is_over(self, poll: selectors.BaseSelector, process: Command) -> bool:
         """Copy what is there, or wait a little; return True if the command has ended."""

@@ -275,7 +275,9 @@ class Tasks:
                 "oom_files": group.oom_files,
                 "enforced": group.enforced,
                 "counters": group.counters,
-                "progress": str(progress),
+                "progress": str(directory / "said" if order.progress_command else progress),
+                "progress_command": list(order.progress_command),
+                "progress_every_s": order.progress_every_s,
                 "freezers": group.freezers,
             },
         )

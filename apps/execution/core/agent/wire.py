@@ -11,7 +11,7 @@ from apps.execution.core.port import CommandOrder, Outcome
 
 PROTOCOL: Final = 3
 SUSPENDS_FROM: Final = 2  # protocol of the first agents that can suspend a command
-FILES_FROM: Final = 3  # of those that unpack files and run commands as another user
+FILES_FROM: Final = 3  # of those that know files, users and progress commands
 GRACE_S: Final = 30.0  # how much later than an agent the control plane ends its lease
 HEARTBEAT_S: Final = 5.0
 MAX_WAIT_S: Final = 10.0  # of a request to the web process, where few may wait
@@ -26,9 +26,10 @@ _SHARES: Final = (
     *("cpu_share", "run_wait", "blocked"),
     *("cpu_pressure", "memory_pressure", "io_pressure", "disk_wait", "network_wait", "progress"),
 )
+# fields of orders since protocol 2
 _NEW: Final = frozenset(
-    {"suspend", "is_suspended", "files", "user", "probe"}
-)  # fields of orders since protocol 2
+    {"suspend", "is_suspended", "files", "user", "probe", "progress_command", "progress_every_s"}
+)
 _STATES: Final = frozenset(
     {STARTED, LOST, SUSPENDED, RESUMED, *(outcome.value for outcome in Outcome)}
 )
@@ -204,5 +205,10 @@ def order_json(order: CommandOrder) -> dict[str, Any]:
 def read_order(data: Mapping[str, Any]) -> CommandOrder:
     """Read an order; the control plane is trusted."""
     return CommandOrder(
-        **{**data, "cores": tuple(data["cores"]), "command": tuple(data["command"])}
+        **{
+            **data,
+            "cores": tuple(data["cores"]),
+            "command": tuple(data["command"]),
+            "progress_command": tuple(data.get("progress_command", ())),
+        }
     )
