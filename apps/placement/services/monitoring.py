@@ -1,8 +1,12 @@
 """Classify the running containers from their telemetry (ClavisMO §2, C1).
 
-A metric that no monitor can read is predicted from the profile; a container none of whose metrics
-is read has no class. Two statements and the profiles, whatever the number of containers. Two
-concurrent refreshes are harmless: both read the same samples.
+A metric that no monitor can read is predicted from the profile. The class of a container without
+a profile, such as a command that was never profiled, follows from the metrics that are read, with
+the thresholds that the profiles of other containers taught. A container none of whose metrics is
+read, or can be compared with a threshold, has no class.
+
+Two statements and the profiles, whatever the number of containers. Two concurrent refreshes are
+harmless: both read the same samples.
 """
 
 from typing import Any, Final, NamedTuple
@@ -94,7 +98,7 @@ def refresh_classes(now_s: float | None = None) -> int:
     """
     now = cluster_now() if now_s is None else now_s
     rows = [_ContainerRow(*row) for row in fetch_rows(_READ)]
-    rows = [row for row in rows if row.profile is not None and row.read_s is not None]
+    rows = [row for row in rows if row.read_s is not None]
     if not rows:
         return 0
     size, units, platform = (_ints(row[i] for row in rows) for i in (2, 3, 4))
@@ -102,6 +106,7 @@ def refresh_classes(now_s: float | None = None) -> int:
     metrics = container_metrics(per_unit, size, units)
     thresholds = _thresholds(rows, metrics, now)
     limits = np.array([thresholds[p] for p in platform.tolist()])
+    metrics[np.isnan(limits)] = np.nan  # nothing to compare them with
     reading = intensities(metrics, limits, _lost_unread(rows, metrics))
     read_s = np.array([row.read_s for row in rows], dtype=np.float64)
     before_s = np.array([np.nan if r.before_s is None else r.before_s for r in rows])
@@ -119,29 +124,41 @@ def refresh_classes(now_s: float | None = None) -> int:
 def _thresholds(
     rows: list[_ContainerRow], metrics: Floats, now_s: float
 ) -> dict[int, list[float]]:
-    """Return thresholds by platform in the order of `Metric`, refitted if they are due."""
+    """Return thresholds by platform in the order of `Metric`, refitted if they are due.
+
+    One that no reading taught is NaN.
+    """
     known = list(MetricThreshold.objects.all())
     last_s = max((row.learnt_s for row in known), default=-np.inf)
     platforms = {row.platform for row in rows}
     # a clock that was set back belongs to a new instance: its thresholds are unknown
     if not 0.0 <= now_s - last_s < REFIT_S or platforms - {r.platform_id for r in known}:
         known = _refit(rows, metrics, now_s)
-    thresholds = {platform: [np.inf] * len(Metric) for platform in platforms}
+    thresholds = {platform: [np.nan] * len(Metric) for platform in platforms}
     for row in known:
-        if row.platform_id in thresholds:
+        if row.platform_id in thresholds and row.readings > 0:
             thresholds[row.platform_id][row.metric] = row.value
     return thresholds
 
 
 def _lost(rows: list[_ContainerRow]) -> Floats:
-    """(c, 3) loss of each container next to one of its kind, as its profile predicts it."""
-    profiles = cached_profiles({row.profile for row in rows})
-    return self_interference_loss(
-        _ints(row.size for row in rows),
-        _ints(row.units for row in rows),
-        np.array([profiles[row.profile].caused.value for row in rows]),
-        np.array([profiles[row.profile].tolerated.value for row in rows]),
+    """(c, 3) loss of each container next to one of its kind, as its profile predicts it.
+
+    NaN without a profile.
+    """
+    lost = np.full((len(rows), len(Metric)), np.nan)
+    profiled = [i for i, row in enumerate(rows) if row.profile is not None]
+    if not profiled:
+        return lost
+    chosen = [rows[i] for i in profiled]
+    profiles = cached_profiles({row.profile for row in chosen})
+    lost[profiled] = self_interference_loss(
+        _ints(row.size for row in chosen),
+        _ints(row.units for row in chosen),
+        np.array([profiles[row.profile].caused.value for row in chosen]),
+        np.array([profiles[row.profile].tolerated.value for row in chosen]),
     )
+    return lost
 
 
 def _lost_unread(rows: list[_ContainerRow], metrics: Floats) -> Floats:

@@ -82,6 +82,51 @@ def test_a_null_counter_drops_one_metric_and_the_profile_predicts_it(
     assert found.is_taz
 
 
+def command() -> Job:
+    """A running job of an application that was never profiled."""
+    return factories.job(state="running", application=factories.application(), started_s=3600.0)
+
+
+def test_a_container_without_a_profile_has_the_class_of_what_is_read(
+    servers: list[Server],
+) -> None:
+    set_threshold(4e6)
+    MetricThreshold.objects.filter(metric=2).update(value=0.2)
+    waits, calm = command(), command()
+    of_waits, of_calm = (
+        factories.allocation(job, server, cores=4)
+        for job, server in zip((waits, calm), servers, strict=False)
+    )
+    factories.sample(waits, 7000.0, disk_wait=0.3, network_wait=0.0)
+    factories.sample(calm, 7000.0, disk_wait=0.1, network_wait=0.0)
+    assert refresh_classes(7200.0) == 2
+    assert class_of(of_waits).intensity == pytest.approx(0.5 * 0.3 / 0.2)
+    assert class_of(of_waits).is_taz
+    assert class_of(of_calm).intensity == pytest.approx(0.5 * 0.1 / 0.2)
+    assert not class_of(of_calm).is_taz
+
+
+def test_without_any_profile_there_is_no_threshold_and_so_no_class(servers: list[Server]) -> None:
+    waits = command()
+    factories.allocation(waits, servers[0], cores=4)
+    factories.sample(waits, 7000.0, disk_wait=0.9)
+    refresh_classes(7200.0)
+    assert not ContainerClass.objects.exists()
+
+
+def test_thresholds_that_other_containers_taught_class_a_command(servers: list[Server]) -> None:
+    waits = command()
+    held = factories.allocation(waits, servers[1], cores=4)
+    factories.sample(waits, 7000.0, disk_wait=0.9, network_wait=0.0)
+    profiled = running()
+    factories.allocation(profiled, servers[0], cores=4)
+    factories.sample(profiled, 7000.0, disk_wait=0.5, network_wait=0.0)
+    refresh_classes(7200.0)
+    taught = MetricThreshold.objects.get(metric=2)
+    assert taught.readings == 1
+    assert class_of(held).intensity == pytest.approx(min(0.5 * 0.9 / taught.value, 1.0))
+
+
 def test_a_sample_counts_once(servers: list[Server]) -> None:
     set_threshold(4e6)
     job = running()
