@@ -240,4 +240,4 @@ def _reason(job: Job) -> str:
     """Return the last line that the profiler wrote, or why Berth ended the job."""
     said = output_tail(job, OutputStream.STDERR, limit=MAX_REASON).text.strip()
     last = said.rpartition("\n")[2]
-    return f"{job.reason_message} {last}".strip() or f"its job has {job.state}"
+    return ": ".join(filter(None, (job.reason_message, last))) or f"its job has {job.state}"

@@ -1,6 +1,7 @@
 """Agents that profile a copy of a command before its first job is placed."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,53 @@ def test_no_other_job_runs_on_the_cores_of_a_profile(site: Site, tmp_path: Path)
     assert not ImportedReport.objects.exists()
 
 
+def in_progress(site: Site, run: ProfilingRun) -> Job:
+    """Wait until the job of a run measures copies."""
+    probe = site.until(Job.objects.get(pk=run.pk), "running")
+    eventually(copies, "a copy of the command runs")
+    return probe
+
+
+def copies() -> list[str]:
+    """Return the processes that run `SHORT`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if SHORT.encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def test_a_profile_survives_the_death_of_its_agent(site: Site, tmp_path: Path) -> None:
+    machine = site.machine("box-1")
+    job = submit(site, f"{SHORT}; true", tmp_path / "data")
+    run = ProfilingRun.objects.get()
+    probe = in_progress(site, run)
+    machine.kill()
+    machine.start()
+    assert done(site, job).state == "succeeded"
+    run.refresh_from_db()
+    assert run.state == RunState.DONE, run.message
+    assert probe.launches.count() == 1
+    assert copies() == []
+
+
+def test_a_profile_that_ended_with_its_machine_is_taken_again(site: Site, tmp_path: Path) -> None:
+    machine = site.machine("box-1")
+    job = submit(site, f"{SHORT}; true", tmp_path / "data")
+    run = ProfilingRun.objects.get()
+    probe = in_progress(site, run)
+    machine.stop_everything()
+    assert copies() == []
+    machine.start()
+    assert done(site, job).state == "succeeded"
+    run.refresh_from_db()
+    assert run.state == RunState.DONE, run.message
+    outcomes = probe.launches.order_by("attempt").values_list("outcome", flat=True)
+    assert list(outcomes) == ["lost", "finished"]
+    assert ImportedReport.objects.count() == 1
+
+
 def test_a_command_that_cannot_be_profiled_runs_as_it_is(site: Site, tmp_path: Path) -> None:
     site.machine("box-1")
     # fails where the file is missing, which only the job itself finds
@@ -105,5 +153,5 @@ def test_a_command_that_cannot_be_profiled_runs_as_it_is(site: Site, tmp_path: P
     run = ProfilingRun.objects.get()
     assert job.state == "succeeded"
     assert run.state == RunState.FAILED
-    assert "the command failed with exit code 1" in run.message
+    assert "exit code 1: the command failed with exit code 1" in run.message
     assert not ImportedReport.objects.exists()
