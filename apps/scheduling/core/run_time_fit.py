@@ -4,8 +4,12 @@ Of the jobs that started in the last hours, the short ones have ended. A fit to 
 that runs are shorter than they are, above all while the cluster fills. A job that still runs
 therefore counts as one that takes longer than it has run (a right-censored observation).
 
+A fit to few jobs is uncertain, and errs for all jobs of a queue in the same direction. Simulations
+therefore draw its line anew.
+
 Sources: expectation-maximization of a censored normal regression (Tobit) in logarithms (Dempster,
-Laird and Rubin 1977); quantiles of its errors by Kaplan and Meier 1958.
+Laird and Rubin 1977); quantiles of its errors by Kaplan and Meier 1958; the variance of the line
+is the inverse of its observed information (Efron and Hinkley 1978).
 """
 
 from collections.abc import Sequence
@@ -24,6 +28,7 @@ STEPS: Final = 60  # of the expectation-maximization at most
 CLOSE: Final = 1e-4  # change of offset and slope at which it ends
 MIDDLES: Final = np.array([(i + 0.5) / QUANTILES for i in range(QUANTILES)])
 NORMAL: Final = np.array([NormalDist().inv_cdf(q) for q in MIDDLES])
+CERTAIN: Final = np.zeros(2)
 
 
 class RunTimeFit(NamedTuple):
@@ -34,11 +39,40 @@ class RunTimeFit(NamedTuple):
     Attributes
     ----------
     errors : (Q,) quantiles of the error, ascending
+    centre : log prediction at which the line is known best
+    uncertainty : (2,) standard errors of the line's value at the centre, and of its slope; they
+        are uncorrelated there
     """
 
     offset: float
     slope: float
     errors: Floats
+    centre: float = 0.0
+    uncertainty: Floats = CERTAIN
+
+    def drawn(self, rng: np.random.Generator, draws: int) -> "DrawnLines":
+        """Draw lines that the jobs do not rule out."""
+        value, slope = self.uncertainty[:, None] * rng.standard_normal((2, draws))
+        return DrawnLines(self.centre, value, slope)
+
+
+class DrawnLines(NamedTuple):
+    """Differences of drawn lines from the fitted one.
+
+    Attributes
+    ----------
+    value, slope : (draws,) at the centre
+    """
+
+    centre: float
+    value: Floats
+    slope: Floats
+
+    def factors(self, predicted_s: Floats) -> Floats:
+        """(draws, n) by which the run times with n predictions differ from the fit."""
+        away = np.log(predicted_s) - self.centre
+        factors: Floats = np.exp(self.value[:, None] + self.slope[:, None] * away)
+        return factors
 
 
 class _Line(NamedTuple):
@@ -68,7 +102,8 @@ def fit_run_times(
     has_ended = np.arange(x.size) < predicted.size
     line, spread = _regression(x, y, has_ended)
     errors = _quantiles(y - line.at(x), has_ended, spread)
-    return RunTimeFit(line.offset, line.slope, errors)
+    centre, uncertainty = _uncertainty(x, y - line.at(x), has_ended, spread)
+    return RunTimeFit(line.offset, line.slope, errors, centre, uncertainty)
 
 
 def fit_recent(
@@ -105,8 +140,7 @@ def _regression(x: Floats, y: Floats, has_ended: Bools) -> tuple[_Line, float]:
     for _ in range(STEPS):
         mean = line.at(x[censored])
         z = (y[censored] - mean) / spread
-        # the mean of a normal value beyond z, by logarithms so that it stays finite
-        hazard = np.exp(-0.5 * z * z - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-z))
+        hazard = _hazard(z)
         expected[censored] = mean + spread * hazard
         variance[censored] = spread**2 * np.maximum(0.0, 1.0 + z * hazard - hazard**2)
         before, line = line, _least_squares(x, expected)
@@ -114,6 +148,31 @@ def _regression(x: Floats, y: Floats, has_ended: Bools) -> tuple[_Line, float]:
         if np.abs(np.subtract(line, before)).max() < CLOSE:
             break
     return line, spread
+
+
+def _hazard(z: Floats) -> Floats:
+    """Mean of a normal value beyond z; by logarithms, so that it stays finite."""
+    hazard: Floats = np.exp(-0.5 * z * z - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-z))
+    return hazard
+
+
+def _uncertainty(
+    x: Floats, errors: Floats, has_ended: Bools, spread: float
+) -> tuple[float, Floats]:
+    """Return the centre of the line, and the standard errors of its value there and of its slope.
+
+    By their observed information, given the spread. A slope that is not fitted, as the predictions
+    are almost equal, is certain.
+    """
+    if spread <= 0.0:
+        return 0.0, CERTAIN
+    beyond = np.where(has_ended, 0.0, errors / spread)
+    hazard = _hazard(beyond)
+    weight = np.where(has_ended, 1.0, hazard * (hazard - beyond))  # of an ended job
+    centre = float((weight * x).sum() / weight.sum())
+    of_slope = float((weight * (x - centre) ** 2).sum())
+    is_fitted = x.var() > MIN_SPREAD
+    return centre, spread * np.array([weight.sum() ** -0.5, of_slope**-0.5 if is_fitted else 0.0])
 
 
 def _least_squares(x: Floats, y: Floats) -> _Line:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,14 @@ from apps.common.core.event_heap import empty_heap
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.reservations import MARGIN
 from apps.scheduling.core.run_time import RunTime
-from apps.scheduling.core.run_time_fit import ENOUGH, MIDDLES, NORMAL, QUANTILES, RunTimeFit
+from apps.scheduling.core.run_time_fit import (
+    ENOUGH,
+    MIDDLES,
+    NORMAL,
+    QUANTILES,
+    DrawnLines,
+    RunTimeFit,
+)
 from apps.scheduling.core.start_calibration import LEVELS
 from apps.scheduling.core.start_kernel import Arrivals, Groups, Pools, Reserving, Run, simulate
 
@@ -31,6 +39,7 @@ KNOWN_PROGRESS: Final = 0.05  # from this share of the work on, progress tells t
 PROGRESS_SPREAD: Final = 0.1  # standard deviation of the log of the rest that progress tells
 SPARE: Final = 4096  # uniform numbers of a simulation beyond eight for each event
 LATE: Final = 0.25  # of the elapsed time: the longest rest of a job that is later than predicted
+NO_LINES: Final[Mapping[str, DrawnLines]] = MappingProxyType({})
 _HIGH_Z: Final = NormalDist().inv_cdf(0.95)  # predicted intervals hold 90 %
 
 
@@ -149,32 +158,58 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
     events = jobs + len(queue.running) + len(queue.arriving) + 1
     cost = events * (SCANNED + len(queue.groups)) // SCANNED
     draws = draws or min(MAX_DRAWS, max(MIN_DRAWS, BUDGET // cost))
-    rests = remaining(queue.running, queue.history, rng, draws)
+    lines = {kind: fit.drawn(rng, draws) for kind, fit in queue.history.fits.items()}
+    rests = remaining(queue.running, queue.history, rng, draws, lines)
+    run_s = groups.run_s * _factors(queue.groups, lines, draws)
     pools, reserving = Pools(*queue.pools), Reserving(queue.max_reservations, queue.is_counted)
     arrivals = Arrivals(np.array(queue.arriving, dtype=np.int64), queue.gap_s)
     starts = np.full((draws, jobs), np.inf)
-    for row, rest in zip(starts, rests, strict=True):
+    for row, rest, own_s in zip(starts, rests, run_s, strict=True):
         run = _run(queue, groups, rest, rng.random(8 * events + SPARE), jobs)
-        simulate(pools, groups, arrivals, run, reserving, row)
+        simulate(pools, groups._replace(run_s=own_s), arrivals, run, reserving, row)
     starts.sort(axis=0)
     at = [min(draws - 1, math.ceil(level * draws) - 1) for level in LEVELS]
     p5, p50, p90, p95 = (starts[i] for i in at)
     return Starts(p5, p50, p90, p95, starts.mean(axis=0))
 
 
-def remaining(
-    running: Sequence[RunningJob], history: History, rng: np.random.Generator, draws: int
+def _factors(
+    jobs: Sequence[WaitingGroup | RunningJob], lines: Mapping[str, DrawnLines], draws: int
 ) -> Floats:
-    """(draws, n) seconds until running jobs end; infinite if unknown."""
+    """(draws, n) by which the drawn lines change the run times of jobs."""
+    factors = np.ones((draws, len(jobs)))
+    for kind, drawn in lines.items():
+        own = [i for i, job in enumerate(jobs) if job.kind == kind and job.run is not None]
+        predicted_s = [job.run.value for job in jobs if job.kind == kind and job.run is not None]
+        factors[:, own] = drawn.factors(np.array(predicted_s))
+    return factors
+
+
+def remaining(
+    running: Sequence[RunningJob],
+    history: History,
+    rng: np.random.Generator,
+    draws: int,
+    lines: Mapping[str, DrawnLines] = NO_LINES,
+) -> Floats:
+    """(draws, n) seconds until running jobs end; infinite if unknown.
+
+    Parameters
+    ----------
+    lines : drawn for the history's fits, by class
+    """
     rest = np.full((draws, len(running)), np.inf)
+    factors = _factors(running, lines, draws)
     for i, job in enumerate(running):
-        rest[:, i] = _rest(job, history, rng, draws)
+        rest[:, i] = _rest(job, history, rng, factors[:, i])
     return rest
 
 
 def _rest(
-    job: RunningJob, history: History, rng: np.random.Generator, draws: int
+    job: RunningJob, history: History, rng: np.random.Generator, factors: Floats
 ) -> Floats | float:
+    """(draws,) seconds until a job ends; `factors` are those of its run time."""
+    draws = factors.size
     if job.progress >= KNOWN_PROGRESS and job.elapsed_s > 0.0:
         rest_s = job.elapsed_s * (1.0 - job.progress) / job.progress
         known: Floats = rest_s * np.exp(PROGRESS_SPREAD * rng.standard_normal(draws))
@@ -182,11 +217,10 @@ def _rest(
     total = _distribution(job.kind, job.run, history)
     if total is None:
         return math.inf
-    first = int(np.searchsorted(total, job.elapsed_s, side="right"))
-    if first == total.size:
-        late: Floats = rng.random(draws) * LATE * job.elapsed_s
-        return late
-    rest: Floats = total[rng.integers(first, total.size, draws)] - job.elapsed_s
+    first = np.searchsorted(total, job.elapsed_s / factors, side="right")
+    late = rng.random(draws) * LATE * job.elapsed_s
+    longer = np.minimum(rng.integers(first, np.maximum(first + 1, total.size)), total.size - 1)
+    rest: Floats = np.where(first < total.size, factors * total[longer] - job.elapsed_s, late)
     return rest
 
 

@@ -95,3 +95,55 @@ def test_all_ended_jobs_are_fitted_if_too_few_started_within_the_span() -> None:
     fit = fit_recent([(10.0, 80.0, 90.0), *old], [(10.0, 50.0)], 100.0)
     assert fit is not None
     assert fit.offset + fit.slope * np.log(10.0) == pytest.approx(np.log(80.0))
+
+
+def test_the_uncertainty_of_ended_jobs_is_that_of_least_squares() -> None:
+    predicted, seconds, _ = filling_cluster(5, jobs=400)
+    fit = found(predicted, seconds)
+    x, y = np.log(predicted), np.log(seconds)
+    spread = np.std(y - fit.offset - fit.slope * x)
+    assert fit.centre == pytest.approx(x.mean())
+    assert fit.uncertainty == pytest.approx(spread / np.sqrt([400.0, ((x - x.mean()) ** 2).sum()]))
+
+
+def test_a_job_that_has_just_started_tells_nothing_and_one_that_runs_tells_less() -> None:
+    predicted, seconds, _ = filling_cluster(6, jobs=400)
+    alone = found(predicted, seconds).uncertainty
+    fresh = found(predicted, seconds, [(600.0, 1e-9)] * 400).uncertainty
+    halfway = found(predicted, seconds, [(600.0, 600.0)] * 400).uncertainty
+    assert fresh == pytest.approx(alone, rel=1e-3)
+    assert alone[0] / np.sqrt(2.0) < halfway[0] < 0.95 * alone[0]
+
+
+def test_the_drawn_lines_contain_the_true_run_times() -> None:
+    """Of lines that are fitted to filling clusters, 90 % hold the true one at two predictions."""
+    slope = 1.0 / (1.0 + SPREAD**2)
+    offset = (1.0 - slope) * np.log(600.0)
+    at_s = np.array([200.0, 2400.0])
+    true_s = np.exp(offset + slope * np.log(at_s))
+    inside = []
+    for seed in range(200):
+        predicted, seconds, age_s = filling_cluster(1000 + seed, jobs=200)
+        ended = seconds < age_s
+        running = np.column_stack([predicted[~ended], age_s[~ended]]).tolist()
+        fit = found(predicted[ended], seconds[ended], running)
+        lines = fit.drawn(np.random.default_rng(seed), 400)
+        fitted_s = np.exp(fit.offset + fit.slope * np.log(at_s))
+        low, high = np.quantile(fitted_s * lines.factors(at_s), [0.05, 0.95], axis=0)
+        inside.append((low <= true_s) & (true_s <= high))
+    assert (np.mean(inside, axis=0) > 0.82).all()  # 3.8 standard errors below 90 %
+    assert (np.mean(inside, axis=0) < 0.97).all()
+
+
+def test_predictions_that_are_equal_leave_the_slope_certain() -> None:
+    rng = np.random.default_rng(7)
+    fit = found(np.full(100, 10.0), 10.0 * rng.lognormal(0.0, SPREAD, 100))
+    assert fit.uncertainty[1] == 0.0
+    assert fit.uncertainty[0] == pytest.approx(SPREAD / 10.0, rel=0.25)
+
+
+def test_exact_predictions_are_certain() -> None:
+    seconds = np.linspace(10.0, 100.0, ENOUGH)
+    assert found(seconds, seconds).drawn(np.random.default_rng(1), 3).factors(
+        np.array([5.0, 50.0])
+    ) == pytest.approx(1.0, abs=1e-6)

@@ -174,6 +174,17 @@ def test_errors_of_earlier_predictions_widen_and_shift_the_estimate() -> None:
     assert 270.0 <= found.p95[0] <= 300.0
 
 
+def test_a_fit_to_few_jobs_widens_the_estimate_of_a_long_queue() -> None:
+    def width(jobs: int) -> float:
+        history = History(fits={"best_effort": fitted(np.linspace(0.9, 1.1, jobs))})
+        queue = Queue(pools(0), [group(jobs=200)], [running(100.0)], history=history)
+        found = estimate_starts(queue, np.random.default_rng(1), draws=200)
+        return float(found.p95[-1] - found.p5[-1])
+
+    # 200 errors of 6 % of 10 s add up to 10 s; that of the line, 6 % / sqrt(30), is common: 22 s
+    assert width(30) > 2.0 * width(30_000)
+
+
 def test_later_jobs_of_other_groups_delay_the_queue() -> None:
     busy = [running(100.0)]
     waits = [group(jobs=4), group(jobs=0, seconds=10.0)]
