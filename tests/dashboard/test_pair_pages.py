@@ -55,6 +55,12 @@ def test_the_finding_is_one_sentence(sides: tuple[SideFacts, SideFacts], text: s
     assert finding(sides, is_emulated=False) == text
 
 
+def test_a_wide_interval_is_no_prediction_that_holds() -> None:
+    wide = replace(SIDE, predicted=Estimate(2.0, 1.03, 6.6))
+    text = finding((wide, SIDE), is_emulated=False)
+    assert text.endswith(f"the predicted interval of {SIDE.application} is too wide to tell")
+
+
 def test_an_emulated_finding_says_so() -> None:
     assert finding((SIDE, SIDE), is_emulated=True).startswith("In the emulator, next to each")
 
@@ -65,10 +71,11 @@ def test_an_emulated_finding_says_so() -> None:
         (SIDE, "prediction holds", "holds"),
         (OTHER, "prediction does not hold", "off"),
         (replace(OTHER, overlaps=True), "intervals overlap", "near"),
+        (replace(SIDE, predicted=Estimate(2.0, 1.03, 6.6)), "too wide to tell", "near"),
         (replace(SIDE, holds=None, measured=None), "not measured yet", "none"),
         (replace(SIDE, holds=None, missing=("xz",)), "no prediction", "none"),
     ],
-    ids=["holds", "off", "near", "open", "missing"],
+    ids=["holds", "off", "near", "wide", "open", "missing"],
 )
 def test_a_verdict_is_a_few_words(side: SideFacts, verdict: str, outcome: str) -> None:
     assert (side.verdict, side.outcome) == (verdict, outcome)

@@ -7,6 +7,7 @@ from typing import Final
 from apps.classification.core.estimates import Estimate
 from apps.common.core.interference import SOURCE_NAMES
 from apps.dashboard.core import formats
+from apps.testbed.core.pairs.rounds import tells
 
 DIGITS: Final = 3  # after the point: slowdowns are mostly close to 1
 
@@ -41,7 +42,7 @@ class SideFacts:
         if self.holds is None:
             return "not measured yet"
         if self.holds:
-            return "prediction holds"
+            return "prediction holds" if self.is_held else "too wide to tell"
         return "intervals overlap" if self.overlaps else "prediction does not hold"
 
     @property
@@ -49,7 +50,14 @@ class SideFacts:
         """Return the verdict as a name for style sheets."""
         if self.holds is None:
             return "none"
-        return "holds" if self.holds else "near" if self.overlaps else "off"
+        if self.is_held:
+            return "holds"
+        return "near" if self.holds or self.overlaps else "off"
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether the prediction holds, and its interval is narrow enough to mean it."""
+        return bool(self.holds) and self.predicted is not None and tells(self.predicted)
 
     @property
     def missing_text(self) -> str:
@@ -97,11 +105,16 @@ def _change(measured: Estimate) -> str:
 
 def _holding(sides: Sequence[SideFacts]) -> str:
     known = [side for side in sides if side.holds is not None]
-    held = sum(bool(side.holds) for side in known)
+    held = sum(side.is_held for side in known)
     if not known:
         return "nothing was predicted"
+    wide = [side.application for side in known if side.holds and not side.is_held]
+    if wide:
+        intervals = "interval" if len(wide) == 1 else "intervals"
+        verb = "is" if len(wide) == 1 else "are"
+        return f"the predicted {intervals} of {formats.listed(wide)} {verb} too wide to tell"
     if held == len(known):
         return "both predictions hold" if held == 2 else "the only prediction holds"
     if not held:
         return "no prediction holds" if len(known) == 2 else "the only prediction does not hold"
-    return f"the prediction of {next(s.application for s in known if s.holds)} holds"
+    return f"the prediction of {next(s.application for s in known if s.is_held)} holds"

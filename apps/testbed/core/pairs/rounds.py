@@ -18,6 +18,7 @@ from apps.classification.core.estimates import Estimate
 
 CONFIDENCE: Final = 0.9
 MIN_ROUNDS: Final = 3  # an interval of fewer has no use
+WIDE: Final = 1.5  # high over low of a predicted slowdown, beyond which it tells little
 Two = tuple[float, float]
 
 
@@ -143,6 +144,11 @@ def measured_slowdown(rounds: Sequence[Round], side: int) -> Estimate:
 def holds(predicted: Estimate | None, measured: Estimate) -> bool | None:
     """Whether the predicted interval contains the measured value; None without a prediction."""
     return None if predicted is None else predicted.low <= measured.value <= predicted.high
+
+
+def tells(predicted: Estimate) -> bool:
+    """Whether an interval is so narrow that containing the measured value means something."""
+    return predicted.high <= WIDE * predicted.low
 
 
 def overlaps(predicted: Estimate | None, measured: Estimate) -> bool | None:
