@@ -173,7 +173,10 @@ class ResourceUnit(models.Model):
     key). One column, so a unit cannot be held twice whatever any process believes.
     """
 
-    server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="units")
+    # the index of unit_is_one_core begins with it
+    server = models.ForeignKey(
+        Server, on_delete=models.CASCADE, related_name="units", db_index=False
+    )
     core = models.PositiveIntegerField()
     allocation_id = models.BigIntegerField(null=True)
     version = models.PositiveIntegerField(default=0)
