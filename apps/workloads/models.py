@@ -230,7 +230,10 @@ class Job(models.Model):
     application = models.ForeignKey(
         Application, on_delete=models.PROTECT, related_name="jobs", db_index=False
     )
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
+    # without an index: users are deactivated, never deleted, and no list selects jobs by user
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, db_index=False
+    )
     batch = models.ForeignKey(Batch, on_delete=models.SET_NULL, null=True, related_name="jobs")
     array_index = models.PositiveIntegerField(
         null=True, help_text="in the array that its batch is; null: no member of an array"
