@@ -142,7 +142,7 @@ def _verdict(side: Mapping[str, Any]) -> str:
     if side["holds"] is None:
         return "-"
     if side["holds"]:
-        return "holds"
+        return "too wide to tell" if side["is_wide"] else "holds"
     return "intervals overlap" if side["overlaps"] else "does not hold"
 
 

@@ -58,6 +58,11 @@ def test_the_four_numbers_are_shown_with_their_verdicts(berth: Berth) -> None:
     assert lines[-1].endswith("does not hold")
     shown = json.loads(berth("pair", "show", str(pair.pk), "-o", "json")[1])
     assert shown["sides"][0]["measured"]["value"] == pytest.approx(1.2, rel=1e-3)
+    assert shown["sides"][0]["is_wide"] is False
+    wide = {"value": 2.0, "low": 1.03, "high": 6.6, "unmeasured": []}
+    pair.predictions = [wide, wide]
+    pair.save()
+    assert berth("pair", "show", str(pair.pk))[1].splitlines()[-2].endswith("too wide to tell")
 
 
 def test_an_application_must_be_named(berth: Berth) -> None:

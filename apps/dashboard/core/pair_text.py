@@ -7,7 +7,7 @@ from typing import Final
 from apps.classification.core.estimates import Estimate
 from apps.common.core.interference import SOURCE_NAMES
 from apps.dashboard.core import formats
-from apps.testbed.core.pairs.rounds import tells
+from apps.testbed.core.pairs.rounds import is_wide
 
 DIGITS: Final = 3  # after the point: slowdowns are mostly close to 1
 
@@ -57,7 +57,9 @@ class SideFacts:
     @property
     def is_held(self) -> bool:
         """Return whether the prediction holds, and its interval is narrow enough to mean it."""
-        return bool(self.holds) and self.predicted is not None and tells(self.predicted)
+        if not self.holds or self.predicted is None:
+            return False
+        return not is_wide(self.predicted.low, self.predicted.high)
 
     @property
     def missing_text(self) -> str:

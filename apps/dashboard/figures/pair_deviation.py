@@ -14,7 +14,7 @@ from apps.dashboard.core.pair_text import interval, number
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
-from apps.testbed.core.pairs.rounds import holds, tells
+from apps.testbed.core.pairs.rounds import holds, is_wide
 
 HEIGHT: Final = 344
 MARGIN: Final = 0.03  # of a slowdown, around the points
@@ -33,7 +33,8 @@ class Deviation:
     @property
     def is_held(self) -> bool:
         """Whether the predicted interval contains the measured value, and is narrow enough."""
-        return bool(holds(self.predicted, self.measured)) and tells(self.predicted)
+        wide = is_wide(self.predicted.low, self.predicted.high)
+        return not wide and bool(holds(self.predicted, self.measured))
 
     @property
     def ratio(self) -> float:

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from apps.common.api.representations import time
 from apps.operations.api.serializers import OperationSerializer, represent_operation
-from apps.testbed.core.pairs.rounds import MIN_ROUNDS
+from apps.testbed.core.pairs.rounds import MIN_ROUNDS, WIDE, is_wide
 from apps.testbed.models import MeasuredPair
 from apps.testbed.services.pair_requests import MAX_ROUNDS
 from apps.workloads.core.commands import MAX_ARGUMENTS, MAX_BYTES, MAX_PATH, MAX_VARIABLES
@@ -106,6 +106,11 @@ class PairResultSideSerializer(serializers.Serializer[Any]):
     holds = serializers.BooleanField(
         allow_null=True, help_text="The predicted interval contains the measured value."
     )
+    is_wide = serializers.BooleanField(
+        allow_null=True,
+        help_text=f"The high end of the predicted interval is over {WIDE:g} times its low end: "
+        "too wide to tell.",
+    )
     overlaps = serializers.BooleanField(
         allow_null=True, help_text="The predicted and the measured interval overlap."
     )
@@ -160,5 +165,6 @@ def _side(pair: MeasuredPair, side: int) -> dict[str, Any]:
         "unmeasured": predicted.get("unmeasured", []),
         "measured": found.get("measured"),
         "holds": found.get("holds"),
+        "is_wide": is_wide(predicted["low"], predicted["high"]) if is_known else None,
         "overlaps": found.get("overlaps"),
     }

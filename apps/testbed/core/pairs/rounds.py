@@ -146,9 +146,9 @@ def holds(predicted: Estimate | None, measured: Estimate) -> bool | None:
     return None if predicted is None else predicted.low <= measured.value <= predicted.high
 
 
-def tells(predicted: Estimate) -> bool:
-    """Whether an interval is so narrow that containing the measured value means something."""
-    return predicted.high <= WIDE * predicted.low
+def is_wide(low: float, high: float) -> bool:
+    """Whether an interval is so wide that containing the measured value means little."""
+    return high > WIDE * low
 
 
 def overlaps(predicted: Estimate | None, measured: Estimate) -> bool | None:
