@@ -96,6 +96,23 @@ def changed_servers(changed: Ints, since: int) -> Shorts:
     return found[:count].copy()
 
 
+@jit()
+def distinct_servers(servers: Shorts, marks: Ints, call: int) -> Shorts:
+    """Return each server once, in the order of their first places. O(c) for c servers.
+
+    ``marks`` (S,) holds numbers of earlier calls, all below ``call``; those of the servers are set
+    to it.
+    """
+    found = np.empty(servers.size, dtype=np.int32)
+    count = 0
+    for s in servers:
+        if marks[s] != call:
+            marks[s] = call
+            found[count] = s
+            count += 1
+    return found[:count]
+
+
 @jit(makes_arrays=False)
 def copy_servers(cluster: Cluster, source: Cluster, servers: Shorts) -> int:
     """Copy the state of servers; return by how much the number of free units grew."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
-from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
+from apps.inventory.core.snapshot import Bools, Ints, Shorts, Snapshot
 from apps.scheduling.core import ranking_kernels as kernels
 from apps.scheduling.core import ranking_search
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
@@ -22,7 +22,6 @@ from apps.scheduling.core.types import Request
 
 MAX_SIGNATURES: Final = 256  # 16 bytes of each server for each; the oldest is dropped
 _NEVER: Final = -1
-_FEW: Final = 256  # servers
 
 
 @dataclass(slots=True)
@@ -39,11 +38,18 @@ class _Signature:
 
 @dataclass(slots=True)
 class _ChangedServers:
-    """Servers in the order in which they changed; ``first`` counts those that were dropped."""
+    """Servers in the order in which they changed; ``first`` counts those that were dropped.
+
+    Attributes
+    ----------
+    marks : (S,) int64 number of the last call of `since` that returned each server
+    """
 
     servers: Shorts
+    marks: Ints
     first: int = 0
     count: int = 0
+    calls: int = 0
 
     def append(self, servers: Shorts) -> None:
         if self.count + servers.size > self.servers.size:
@@ -57,14 +63,12 @@ class _ChangedServers:
         return self.first + self.count
 
     def since(self, seen: int) -> Shorts | None:
-        """Return the servers changed since; None if they are not known any more.
-
-        Few may be named twice, as it takes longer to find that than to rank a server again.
-        """
+        """Return the servers changed since, each once; None if they are not known any more."""
         if seen < self.first:
             return None
+        self.calls += 1
         changed = self.servers[seen - self.first : self.count]
-        return changed if changed.size < _FEW else np.unique(changed)
+        return kernels.distinct_servers(changed, self.marks, self.calls)
 
 
 @dataclass(slots=True)
@@ -107,7 +111,10 @@ class RankedState(BatchState):
             share.elsewhere(facts.server_units.size),
         )
         capacity = max(4096, facts.server_units.size)
-        state.changed = _ChangedServers(np.empty(capacity, dtype=np.int32))
+        state.changed = _ChangedServers(
+            np.empty(capacity, dtype=np.int32),
+            np.zeros(facts.server_units.size, dtype=np.int64),
+        )
         state.seen = 0 if snapshot.changed is None else int(snapshot.changed.max(initial=0))
         state._count_idle()
         return state

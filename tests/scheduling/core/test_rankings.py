@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
-from apps.scheduling.core import expected, policies, rankings
+from apps.scheduling.core import expected, policies, ranking_kernels, rankings
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.types import Placed, Request
@@ -150,3 +150,12 @@ def test_the_snapshots_of_different_copies_are_not_confused() -> None:
         (found,) = live.place(snapshot, [asked(1, 0)], np.random.default_rng(1))
         (plain,) = policies.expected().place(snapshot, [asked(1, 0)], np.random.default_rng(1))
         assert values_of(found) == values_of(plain)
+
+
+@given(calls=st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=5))
+def test_a_server_that_changed_twice_is_ranked_once(calls: list[list[int]]) -> None:
+    marks = np.zeros(10, dtype=np.int64)
+    for number, servers in enumerate(calls, start=1):
+        changed = np.array(servers, dtype=np.int32)
+        found = ranking_kernels.distinct_servers(changed, marks, number).tolist()
+        assert found == list(dict.fromkeys(servers))
