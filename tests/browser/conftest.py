@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection, connections
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 from pytest_django.plugin import DjangoDbBlocker
 
@@ -21,6 +21,7 @@ from tests.browser import world
 from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS, PHONE, signed_in
 from tests.browser.world import PASSWORD, World
 
+TIMEOUT_MS = 12_000  # to see what a page shows; a loaded machine is slow
 AT_REST = """() => {
     const ends = (one) => one.effect.getComputedTiming().endTime !== Infinity;
     document.getAnimations().filter(ends).forEach((one) => one.finish());
@@ -85,6 +86,7 @@ def chromium(django_db_setup: None) -> Iterator[Browser]:
 
     The test database comes first: Django refuses to create it inside playwright's event loop.
     """
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -131,7 +133,7 @@ class Visitor:
 def visitor_of(context: BrowserContext, site: Site) -> Visitor:
     """Return a visitor with its own page that collects errors."""
     visitor = Visitor(context.new_page(), site)
-    visitor.page.set_default_timeout(12_000)
+    visitor.page.set_default_timeout(TIMEOUT_MS)
     visitor.page.on(
         "console",
         lambda message: visitor.errors.append(message.text) if message.type == "error" else None,

@@ -143,8 +143,8 @@ def test_too_many_failures_are_explained(chromium: Browser, site: Site) -> None:
             page.goto(f"{site.url}/login/")
             page.fill("#id_username", "clumsy")
             page.fill("#id_password", "wrong")
-            page.click("button[type=submit]")
-            page.wait_for_load_state()
+            with page.expect_response(lambda response: response.request.method == "POST"):
+                page.click("button[type=submit]")
         expect(page.get_by_role("alert")).to_contain_text("Too many failed attempts")
         expect(page.get_by_role("alert")).to_contain_text("Try again in")
 

@@ -14,6 +14,7 @@ from apps.workloads.models import Application
 from tests.browser.conftest import Visitor
 
 APPLICATION = "/applications/terasort/"
+COUNTS = re.compile(r"(\d+) measured, (\d+) inferred")
 
 
 def marks(page: Page, name: str, *, filled: bool) -> int:
@@ -74,9 +75,12 @@ def test_chords_lead_to_the_new_pages(visitor: Visitor) -> None:
 
 def test_measured_marks_are_filled_and_inferred_ones_hollow(visitor: Visitor) -> None:
     page = visitor.visit("/applications/wordcount/")
-    subtitle = page.locator("[data-figure*=platform-speed] .chart-sub").inner_text()
-    counts = re.search(r"(\d+) measured, (\d+) inferred", subtitle)
+    subtitle = page.locator("[data-figure*=platform-speed] .chart-sub")
+    expect(subtitle).to_have_text(COUNTS)
+    counts = COUNTS.search(subtitle.inner_text())
     assert counts is not None
+    points = page.locator("[data-figure*=platform-speed] .points path.point")
+    expect(points).to_have_count(int(counts[1]) + int(counts[2]))
     assert marks(page, "platform-speed", filled=True) == int(counts[1])
     assert marks(page, "platform-speed", filled=False) == int(counts[2])
 
@@ -195,7 +199,7 @@ def test_a_matrix_is_drawn_with_its_inferred_cells_hatched(visitor: Visitor) -> 
     page = visitor.visit("/classification/?matrix=heterogeneity")
     chart = page.locator("[data-figure*='/matrix/']")
     expect(chart.locator(".hm image")).to_have_count(1)
-    assert chart.locator("pattern").count() == 1
+    expect(chart.locator("pattern")).to_have_count(1)
     expect(chart.locator(".chart-title")).to_contain_text("cells are known")
 
 

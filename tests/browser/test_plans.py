@@ -1,6 +1,7 @@
 """Plans in the browser: creation, approval, progress, rollback, and the loop settings."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from django.core.cache import cache
@@ -86,10 +87,18 @@ def carried(plan: Plan, site: Site) -> None:
         )  # the budget per minute is restored
 
 
+@contextmanager
+def plan_requested(page: Page) -> Iterator[None]:
+    """Wait until the request of a plan has been accepted."""
+    with page.expect_response(lambda response: response.request.method == "POST") as answer:
+        yield
+    assert answer.value.status == 202
+
+
 def test_a_plan_is_created_and_opened(visitor: Visitor) -> None:
     page = visitor.visit("/plans/")
-    page.get_by_role("button", name="Make a plan now").click()
-    page.wait_for_timeout(300)
+    with plan_requested(page):
+        page.get_by_role("button", name="Make a plan now").click()
     process_plan_requests()
     page.wait_for_url("**/plans/p-0001/", timeout=SLOW_MS)
     expect(page.locator("#plan-state")).to_have_text("Proposed")
@@ -107,7 +116,7 @@ def test_excluding_a_bundle_recomputes_the_effect(visitor: Visitor, site: Site) 
     page.get_by_role("button", name="Recompute without excluded bundles").click()
     expect(page.locator("#plan-bulk")).to_be_hidden(timeout=SLOW_MS)
     expect(page.locator("tbody.out")).to_have_count(1)
-    assert power.inner_text() != before
+    expect(power).not_to_have_text(before, use_inner_text=True)
     assert PlannedMigration.objects.filter(plan=plan, state="skipped").exists()
 
 
@@ -230,8 +239,8 @@ def test_an_ended_plan_is_verified_and_rolled_back(visitor: Visitor, site: Site)
     expect(page.locator("#plan-effect")).to_contain_text("Realised")
     page.get_by_role("button", name="Roll back…").click()
     page.locator("#pr-approve").uncheck()
-    page.get_by_role("button", name="Roll back", exact=True).click()
-    page.wait_for_timeout(300)
+    with plan_requested(page):
+        page.get_by_role("button", name="Roll back", exact=True).click()
     process_plan_requests()
     page.wait_for_url("**/plans/p-0002/", timeout=SLOW_MS)
     expect(page.locator("#plan-banner")).to_contain_text("This plan rolls back p-0001")

@@ -77,5 +77,7 @@ def test_more_units_fill_the_submit_page(visitor: Visitor, below: Missed) -> Non
     expect(page.get_by_label("Application", exact=True)).to_have_value("search-leaf")
     expect(page.get_by_label("Instructions per second")).to_have_value("1000000000")
     expect(page.locator("#h-application")).to_contain_text("Known: search-leaf, profile no.")
-    document = json.loads(page.locator("#raw").input_value())
+    raw = page.locator("#raw")
+    expect(raw).to_have_value(re.compile(rf'"units":\s*{units[1]}\b'))
+    document = json.loads(raw.input_value())
     assert document["spec"]["units"] == int(units[1])

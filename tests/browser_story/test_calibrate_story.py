@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from apps.placement.models import Activation, FrontVersion, Plan, PlannedMigration, PreferenceSet
 from apps.placement.selectors.fronts import points_of
 from apps.workloads.models import Job
-from tests.browser.calibrate.acts import accept, accept_warnings, drawn, picks, screen
+from tests.browser.calibrate.acts import accept, accept_warnings, drawn, pick_labels, screen
 from tests.browser_story import plant
 
 SLOW_MS = 60_000
@@ -52,7 +52,9 @@ def pick_frugal(page: Page, version: FrontVersion) -> list[str]:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     expect(page.locator("#cal-count")).to_have_text("P-D 3, P-C 3, D-C 3")
-    return picks(page)
+    labels = pick_labels(page)
+    titles = [labels.nth(i).get_attribute("title") or "" for i in range(labels.count())]
+    return [re.match(r"Placement (\d+)", title)[1] for title in titles]  # type: ignore[index]
 
 
 def by_hand(version: FrontVersion, chosen: list[str]) -> list[float]:

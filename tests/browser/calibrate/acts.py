@@ -70,7 +70,13 @@ def click(page: Page, name: str, point: int, **options: Any) -> None:
 def accept(page: Page, name: str, point: int) -> None:
     """Accept a placement by the events of a click, all before anything can move the axes."""
     page.evaluate(PRESSED, [name, point])
-    expect(page.locator(f'#cal-picks .pick-label[title^="Placement {point},"]')).to_have_count(1)
+    expect_accepted(page, point)
+
+
+def expect_accepted(page: Page, placement: int) -> None:
+    """Wait until a placement is accepted on one screen."""
+    title = f'[title^="Placement {placement},"]'
+    expect(page.locator(f"#cal-picks .pick-label{title}")).to_have_count(1)
 
 
 def axis(page: Page, which: str) -> Locator:
@@ -81,11 +87,17 @@ def bound(page: Page, objective: str, side: str) -> Locator:
     return page.get_by_label(re.compile(f"Keep {objective} {side}"))
 
 
-def picks(page: Page) -> list[str]:
-    """Return the numbers of the accepted placements, in order."""
-    labels = page.locator("#cal-picks .pick-label")
-    titles = [labels.nth(i).get_attribute("title") or "" for i in range(labels.count())]
-    return [re.match(r"Placement (\d+)", title)[1] for title in titles]  # type: ignore[index]
+def pick_labels(page: Page) -> Locator:
+    """Return the labels of the accepted placements, in order."""
+    return page.locator("#cal-picks .pick-label")
+
+
+def expect_picks(page: Page, *placements: int) -> None:
+    """Wait until these placements are accepted, in this order, and no others."""
+    labels = pick_labels(page)
+    expect(labels).to_have_count(len(placements))
+    for i, placement in enumerate(placements):
+        expect(labels.nth(i)).to_have_attribute("title", re.compile(f"^Placement {placement},"))
 
 
 def pick_nine(page: Page) -> None:

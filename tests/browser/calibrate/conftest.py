@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from apps.placement.models import CurveObjective, FrontVersion
+from apps.placement.services.preference import checks
 from tests.browser.calibrate.acts import opened
 from tests.browser.calibrate.prices import create_prices, priced_front
 from tests.browser.conftest import Site, Visitor
@@ -15,7 +16,8 @@ from tests.dashboard import fronts
 
 @pytest.fixture(autouse=True)
 def workers(monkeypatch: pytest.MonkeyPatch, _awaited_tasks_run_inline: None) -> Iterator[None]:
-    """Run workers during a test."""
+    """Run workers during a test; an answer may take longer, as they share the server's process."""
+    monkeypatch.setattr(checks, "ANSWER_TIMEOUT_S", 30.0)
     with working(monkeypatch):
         yield
 

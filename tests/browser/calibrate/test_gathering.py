@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from apps.workloads.models import Job
-from tests.browser.calibrate.acts import click, opened, picks, spot
+from tests.browser.calibrate.acts import click, expect_accepted, expect_picks, opened, spot
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
 
@@ -28,7 +28,8 @@ def lassoed(page: Page) -> None:
 def test_a_lasso_selects_placements_to_accept_together(page: Page) -> None:
     lassoed(page)
     page.get_by_role("button", name="Accept all").click()
-    assert {"5", "6"} <= set(picks(page))
+    expect_accepted(page, 5)
+    expect_accepted(page, 6)
     expect(page.locator("#cal-gathered")).to_be_hidden()
 
 
@@ -58,6 +59,7 @@ def test_a_cancelled_drag_on_an_axis_leaves_its_range(page: Page) -> None:
     page.get_by_label("power from").press("Enter")
     gathered = page.locator("#cal-gathered-text")
     expect(gathered).to_contain_text("inside the ranges")
+    expect(page).to_have_url(re.compile("ranges="))
     before, address = gathered.inner_text(), page.url
     box = page.locator(".axis-hit[data-column=P]").bounding_box()
     assert box is not None
@@ -68,7 +70,7 @@ def test_a_cancelled_drag_on_an_axis_leaves_its_range(page: Page) -> None:
     page.locator(".axes-plot svg").evaluate(CANCEL)
     page.mouse.up()
     expect(gathered).to_have_text(before)
-    assert page.url == address
+    expect(page).to_have_url(address)
     page.get_by_label("Placements shown").select_option("50")  # publishes all again
     expect(gathered).to_have_text(before)
 
@@ -90,15 +92,15 @@ def test_ranges_are_typed_and_kept_in_the_address(page: Page) -> None:
     page.get_by_label("power from").fill("0.85")
     page.get_by_label("power from").press("Enter")
     expect(page.locator("#cal-gathered-text")).to_contain_text("inside the ranges")
-    assert "ranges=P%3A0.85%3A" in page.url
-    assert "mode=axes" in page.url
+    expect(page).to_have_url(re.compile("ranges=P%3A0.85%3A"))
+    expect(page).to_have_url(re.compile("mode=axes"))
 
 
 def test_the_table_shows_every_placement_and_accepts(page: Page) -> None:
     page.get_by_role("button", name="View as table").click()
     expect(page.locator("#cal-twin-count")).to_have_text("39 placements")
     page.get_by_role("button", name="Accept placement 7 on P-C").click()
-    assert picks(page) == ["7"]
+    expect_picks(page, 7)
     expect(page.locator("#cal-count")).to_have_text("P-D 0, P-C 1, D-C 0; 3 each")
 
 
@@ -182,7 +184,7 @@ def test_changes_to_hidden_plots_are_drawn_when_shown(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(page.locator(".screen .pick")).to_have_count(6)
     click(page, "D-C", 5)
-    assert picks(page) == ["3", "7", "5"]
+    expect_picks(page, 3, 7, 5)
 
 
 def test_a_thinned_front_is_representative(visitor: Visitor) -> None:
@@ -193,7 +195,7 @@ def test_a_thinned_front_is_representative(visitor: Visitor) -> None:
     expect(page.locator("#cal-twin-count")).to_have_text("200 placements, page 1 of 4")
     page.get_by_label("Placements shown").select_option("50")
     expect(page.locator("#cal-twin-count")).to_have_text("50 placements")
-    assert "thin=50" in page.url
+    expect(page).to_have_url(re.compile("thin=50"))
 
 
 def test_placements_are_exported(page: Page) -> None:

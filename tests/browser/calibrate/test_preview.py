@@ -19,7 +19,7 @@ def test_a_preview_shows_changes_and_writes_nothing(page: Page) -> None:
     pick_nine(page)
     title = page.locator("#cal-preview-title")
     expect(title).to_have_text(
-        re.compile(r"Running cluster: (no migrations|.* migrations?$)"), timeout=20_000
+        re.compile(r"Running cluster: (no migrations|.* migrations?$)"), timeout=60_000
     )
     expect(page.locator("#cal-preview-sub")).to_contain_text("The preview changes nothing.")
     expect(page.locator(".ba tbody tr").first).to_contain_text("Power")
@@ -54,7 +54,7 @@ def test_the_most_slowed_job_is_named_even_if_not_sent(page: Page) -> None:
     answering(page, jobs=sent, jobs_changed=130, worst=worst)
     pick_nine(page)
     row = page.locator(".ba tbody tr", has_text="Most affected job")
-    expect(row).to_contain_text("Most affected job: job-777", timeout=20_000)
+    expect(row).to_contain_text("Most affected job: job-777", timeout=60_000)
     expect(row).to_contain_text("−50.0 %")
 
 
@@ -64,7 +64,7 @@ def test_a_job_that_falls_below_its_target_comes_before_one_slowed_more(page: Pa
     answering(page, jobs=[slowed, falling], jobs_changed=2, worst=slowed)
     pick_nine(page)
     row = page.locator(".ba tbody tr", has_text="Most affected job")
-    expect(row).to_contain_text("Most affected job: job-2", timeout=20_000)
+    expect(row).to_contain_text("Most affected job: job-2", timeout=60_000)
     expect(row).to_contain_text("would miss its target")
     page.locator("#cal-preview-body summary").click()
     listed = page.locator("#cal-preview-body details tbody tr")
@@ -77,7 +77,7 @@ def test_a_slowed_job_above_its_target_gives_no_warning(page: Page) -> None:
     answering(page, jobs=[slowed], jobs_changed=1, worst=slowed)
     pick_nine(page)
     row = page.locator(".ba tbody tr", has_text="Most affected job")
-    expect(row).to_contain_text("still meets its target", timeout=20_000)
+    expect(row).to_contain_text("still meets its target", timeout=60_000)
     expect(row.locator("rect")).to_have_class("fn")
 
 
@@ -87,7 +87,7 @@ def test_the_preview_explains_remaining_crossing_traffic(page: Page) -> None:
     pick_nine(page)
     row = page.locator(".ba tbody tr", has_text="Crossing traffic")
     expect(row).to_contain_text(
-        "containers outside the server or rack of their job", timeout=20_000
+        "containers outside the server or rack of their job", timeout=60_000
     )
     expect(page.locator(".ba tbody tr.more")).to_have_text(sentence)
 
@@ -95,7 +95,7 @@ def test_the_preview_explains_remaining_crossing_traffic(page: Page) -> None:
 def test_no_explanation_without_crossing_traffic(page: Page) -> None:
     answering(page, apart={"jobs": 0, "without_room": 0, "meaning": ""})
     pick_nine(page)
-    expect(page.locator(".ba tbody tr", has_text="Diversity")).to_be_visible(timeout=20_000)
+    expect(page.locator(".ba tbody tr", has_text="Diversity")).to_be_visible(timeout=60_000)
     expect(page.locator(".ba tbody tr.more")).to_have_count(0)
 
 
@@ -107,7 +107,7 @@ def test_a_truncated_list_of_jobs_shows_the_total(
     answering(page, jobs=sent, jobs_changed=130, worst=sent[-1])
     pick_nine(page)
     expect(page.locator("#cal-preview-body summary")).to_have_text(
-        "130 jobs change; of the 100 most changed, 60 jobs gain, 40 lose", timeout=20_000
+        "130 jobs change; of the 100 most changed, 60 jobs gain, 40 lose", timeout=60_000
     )
 
 
@@ -117,7 +117,7 @@ def test_a_complete_list_of_jobs_is_counted(page: Page) -> None:
     answering(page, jobs=sent, jobs_changed=4, worst=sent[-1])
     pick_nine(page)
     expect(page.locator("#cal-preview-body summary")).to_have_text(
-        "1 job gains, 1 loses, 1 does both", timeout=20_000
+        "1 job gains, 1 loses, 1 does both", timeout=60_000
     )
 
 
@@ -138,18 +138,18 @@ NO_HALF_SECONDS = """(() => {
 
 def test_a_front_opened_with_picks_is_previewed_at_once(page: Page) -> None:
     pick_nine(page)
-    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
     page.add_init_script(NO_HALF_SECONDS)  # a request that waits for more changes is never sent
     with page.expect_request(
         lambda request: request.method == "POST" and request.url.endswith("/api/v1/previews/")
     ):
         page.reload()
-    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
 
 
 def test_a_first_answer_is_polled_ten_times_a_second(page: Page) -> None:
     pick_nine(page)
-    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
     page.add_init_script(RECORDS_WAITS)
     early: list[Any] = []
 
@@ -164,7 +164,7 @@ def test_a_first_answer_is_polled_ten_times_a_second(page: Page) -> None:
 
     page.route(re.compile(r"/api/v1/previews/[^/]+/$"), without_answer_at_first)
     page.reload()
-    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
     waits_ms = page.evaluate("window.waits")
     assert 100 in waits_ms
     assert 250 not in waits_ms
@@ -182,9 +182,9 @@ RECORDS_WAITS = """(() => {
 
 def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     pick_nine(page)
-    expect(page.locator("#cal-maps")).to_be_attached(timeout=20_000)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
     monkeypatch.setattr(previews, "improve", never_settles)
     page.reload()  # one preview of all picks: no later weights can replace the stopped one
-    page.locator("#cal-preview-stop").click(timeout=20_000)
+    page.locator("#cal-preview-stop").click(timeout=60_000)
     expect(page.locator("#cal-preview-sub")).to_contain_text("Stopped")
     expect(page.locator("#cal-preview-progress")).to_be_hidden()

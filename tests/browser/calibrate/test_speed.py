@@ -37,6 +37,11 @@ LASSO = f"""async () => {{
 }}"""
 
 
+SPANS = """() => performance.getEntriesByType("resource")
+    .filter(({ name, responseEnd }) => name.includes("/points/") && responseEnd > 0)
+    .map(({ startTime, responseEnd }) => [startTime, responseEnd])"""
+
+
 @pytest.fixture
 def full(visitor: Visitor, workers: None) -> Page:
     """Return a page with 2,000 placements on each of the three plots."""
@@ -66,7 +71,7 @@ def test_weights_are_seen_within_100_ms(full: Page) -> None:
     for i, point in enumerate([150, 550, 950]):
         click(full, SCREENS[i], point)
     expect(full.locator("#cal-bars svg")).to_be_visible()
-    assert fastest(full, "calibrate.weights", list(range(1050, 1950, 100))) <= 100.0
+    assert fastest(full, "calibrate.weights", list(range(1050, 1950, 50))) <= 100.0
 
 
 def test_a_lasso_over_2000_placements_takes_at_most_30_ms(full: Page) -> None:
@@ -81,10 +86,7 @@ def test_the_placements_and_those_to_show_are_requested_at_once(
     front = fronts.front(by=visitor.site.world.operator)
     fronts.version(front, fronts.surface(300))
     page = opened(visitor, front)
-    spans = page.evaluate(
-        """() => performance.getEntriesByType("resource")
-            .filter(({ name }) => name.includes("/points/"))
-            .map(({ startTime, responseEnd }) => [startTime, responseEnd])"""
-    )
+    page.wait_for_function(f"({SPANS})().length >= 2")
+    spans = page.evaluate(SPANS)
     assert len(spans) == 2
     assert max(begin for begin, _ in spans) < min(end for _, end in spans)
