@@ -19,7 +19,10 @@ from controlplane.embedded.processes import (
 
 pytestmark = pytest.mark.service
 
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+DEAF = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('deaf', flush=True); time.sleep(60)"
+)
 
 
 def python(program: str, tmp_path: Path, *, stop: tuple[signal.Signals, ...]) -> Child:
@@ -30,6 +33,15 @@ def python(program: str, tmp_path: Path, *, stop: tuple[signal.Signals, ...]) ->
         environment=os.environ,
         stop_signals=stop,
     )
+
+
+def await_line(tmp_path: Path) -> str:
+    """Return the line that a child prints once it is ready for signals."""
+    until_s = time.monotonic() + 60.0
+    while not (line := last_line(tmp_path / "log")):
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    return line
 
 
 @pytest.mark.parametrize(
@@ -64,14 +76,14 @@ def test_a_child_that_is_killed_is_described_by_the_signal(tmp_path: Path) -> No
 
 def test_a_child_that_ignores_the_first_signal_gets_the_next(tmp_path: Path) -> None:
     child = python(DEAF, tmp_path, stop=(signal.SIGTERM, signal.SIGINT))
-    time.sleep(0.5)
+    await_line(tmp_path)
     stop_all([child], timeout_s=2.0)
     assert child.exit_code == -signal.SIGINT
 
 
 def test_a_child_that_ignores_everything_is_killed_in_time(tmp_path: Path) -> None:
     child = python(DEAF, tmp_path, stop=(signal.SIGTERM,))
-    time.sleep(0.5)
+    await_line(tmp_path)
     began_s = time.monotonic()
     stop_all([child], timeout_s=0.5)
     assert child.exit_code == -signal.SIGKILL
@@ -84,8 +96,7 @@ def test_grandchildren_are_killed_with_the_child(tmp_path: Path) -> None:
         "print(child.pid, flush=True); time.sleep(60)"
     )
     child = python(program, tmp_path, stop=(signal.SIGTERM,))
-    time.sleep(1.0)
-    grandchild = int(last_line(tmp_path / "log"))
+    grandchild = int(await_line(tmp_path))
     assert alive(grandchild)
     stop_all([child], timeout_s=1.0)
     assert not alive(grandchild)
