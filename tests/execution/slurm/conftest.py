@@ -126,12 +126,14 @@ def world(transactional_db: None, daemons: SlurmCluster, settings: Settings) -> 
     yield from a_world(daemons, settings)
 
 
-def a_world(daemons: SlurmCluster, settings: Settings) -> Iterator[World]:
+def a_world(
+    daemons: SlurmCluster, settings: Settings, slurm: Slurm | None = None
+) -> Iterator[World]:
     """Set up a Berth whose clock runs as the wall clock does; clears the Slurm afterwards."""
     settings.BERTH_RATES = {}
     ensure_project("default")
     start_clock(speed=1.0)
-    slurm = Slurm(daemons.environment["SLURM_CONF"], daemons.environment["PATH"])
+    slurm = slurm or Slurm(daemons.environment["SLURM_CONF"], daemons.environment["PATH"])
     backend = SlurmBackend(slurm, "slurm-test")
     backend.hold()
     found = World(daemons, backend, make_agent("scheduler-1"))

@@ -67,24 +67,24 @@ def version_of(text: str) -> Version:
     return VERSIONS[max(known)]
 
 
-def read_jobs(text: str) -> list[SlurmJob]:
-    """Read the jobs of ``squeue --json``.
+def read_jobs(text: str, *, source: str = "squeue") -> list[SlurmJob]:
+    """Read the jobs of ``squeue --json``, or of another source with the same schema.
 
     Raises
     ------
     AnswerError : the text is no such answer, or reports errors.
     """
-    return [_read("job", row, _job) for row in _rows(text, "jobs", "squeue")]
+    return [_read("job", row, _job) for row in _rows(text, "jobs", source)]
 
 
-def read_nodes(text: str) -> list[SlurmNode]:
-    """Read the nodes of `Version.nodes`.
+def read_nodes(text: str, *, source: str = "the list of nodes") -> list[SlurmNode]:
+    """Read the nodes of `Version.nodes`, or of another source with the same schema.
 
     Raises
     ------
     AnswerError : the text is no such answer, or reports errors.
     """
-    return [_read("node", row, _node) for row in _rows(text, "nodes", "the list of nodes")]
+    return [_read("node", row, _node) for row in _rows(text, "nodes", source)]
 
 
 def _rows(text: str, name: str, command: str) -> Sequence[Any]:

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from apps.execution.backends.real_time import ClockError, require_real_time
 from apps.execution.backends.runner import AWAY_S, DatabaseAwayError, run
 from apps.execution.backends.slurm.commands import Slurm, SlurmAwayError
 from apps.execution.backends.slurm.holder import Options, SlurmBackend
+from apps.execution.backends.slurm.rest import RestSlurm, Slurmrestd
 from apps.execution.core.slurm.answers import AnswerError
 
 
@@ -39,6 +41,12 @@ class Command(BaseCommand):
             help="written in every tick: job_submit.lua holds no job while it is old",
         )
         parser.add_argument(
+            "--rest-url",
+            help="slurmrestd that lists jobs and nodes: http://HOST:PORT or unix:/PATH",
+        )
+        parser.add_argument("--rest-user", default="root", help="whom its token stands for (root)")
+        parser.add_argument("--rest-token-file", type=Path, help="file with its JSON Web Token")
+        parser.add_argument(
             "--patience",
             type=float,
             default=AWAY_S,
@@ -48,7 +56,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Tick until SIGTERM or SIGINT."""
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-        slurm = Slurm(options["config"], path)
+        slurm = _slurm(path, options)
         worker = f"slurm-{socket.gethostname()[:30]}-{os.getpid()}"
         kept = Options(project=options["project"], alive_file=options["alive_file"])
         if shutil.which("scontrol", path=path) is None:
@@ -61,9 +69,22 @@ class Command(BaseCommand):
 
         try:
             require_real_time("jobs of Slurm")
-            self.stdout.write(f"Slurm with the schema {slurm.version.schema}")
+            asked = options["rest_url"] or "its programs"
+            self.stdout.write(f"Slurm with the schema {slurm.version.schema}, listed by {asked}")
             run(create, environment("backend of Slurm"), away_s=options["patience"])
         except (AnswerError, ClockError, DatabaseAwayError, SlurmAwayError) as error:
             raise CommandError(str(error)) from error
         finally:
             connection.close()
+
+
+def _slurm(path: str, options: Mapping[str, Any]) -> Slurm:
+    if options["rest_url"] is None:
+        return Slurm(options["config"], path)
+    if options["rest_token_file"] is None:
+        raise CommandError("--rest-url needs --rest-token-file")
+    try:
+        rest = Slurmrestd(options["rest_url"], options["rest_user"], options["rest_token_file"])
+    except ValueError as error:
+        raise CommandError(f"--rest-url is {error}") from error
+    return RestSlurm(options["config"], path, rest=rest)
