@@ -43,6 +43,31 @@ def _target_number(name: str, help_text: str) -> serializers.FloatField:
     )
 
 
+def _arguments(help_text: str) -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.CharField(max_length=MAX_BYTES, allow_blank=True),
+        min_length=1,
+        max_length=MAX_ARGUMENTS,
+        allow_null=True,
+        required=False,
+        help_text=help_text,
+    )
+
+
+def _priority() -> serializers.IntegerField:
+    return serializers.IntegerField(min_value=-100, max_value=100, required=False)
+
+
+def _array_limit(*, required: bool) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        min_value=1,
+        max_value=MAX_INDEX,
+        allow_null=True,
+        required=required,
+        help_text="Members that may wait for units or run at once; null: all.",
+    )
+
+
 class TargetSerializer(serializers.Serializer[Any]):
     """Performance target; the kind determines the required fields."""
 
@@ -123,7 +148,7 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Cluster time that a service runs.",
     )
-    priority = serializers.IntegerField(min_value=-100, max_value=100, required=False)
+    priority = _priority()
     gang = serializers.BooleanField(
         allow_null=True,
         required=False,
@@ -155,14 +180,9 @@ class JobSpecSerializer(serializers.Serializer[Any]):
     unit_storage_bytes = serializers.IntegerField(
         min_value=0, max_value=MAX_AMOUNT, required=False
     )
-    command = serializers.ListField(
-        child=serializers.CharField(max_length=MAX_BYTES, allow_blank=True),
-        min_length=1,
-        max_length=MAX_ARGUMENTS,
-        allow_null=True,
-        required=False,
-        help_text="Program and arguments, run as they are: no shell reads them. Needs a server "
-        "whose backend runs commands.",
+    command = _arguments(
+        "Program and arguments, run as they are: no shell reads them. Needs a server "
+        "whose backend runs commands."
     )
     environment = serializers.DictField(
         child=serializers.CharField(allow_blank=True, max_length=MAX_BYTES),
@@ -194,14 +214,9 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Copies of the command may run, to profile its application once.",
     )
-    progress_command = serializers.ListField(
-        child=serializers.CharField(max_length=MAX_BYTES, allow_blank=True),
-        min_length=1,
-        max_length=MAX_ARGUMENTS,
-        allow_null=True,
-        required=False,
-        help_text="Runs again and again beside the command; the last line that it prints and that "
-        "begins with a share says the progress. Without it, the command writes a file.",
+    progress_command = _arguments(
+        "Runs again and again beside the command; the last line that it prints and that "
+        "begins with a share says the progress. Without it, the command writes a file."
     )
     progress_every_seconds = serializers.FloatField(
         min_value=PROGRESS_LIMITS_S[0],
@@ -237,7 +252,7 @@ class JobPatchSpecSerializer(serializers.Serializer[Any]):
     """Fields of the specification that may change after submission."""
 
     target = TargetSerializer(required=False)
-    priority = serializers.IntegerField(min_value=-100, max_value=100, required=False)
+    priority = _priority()
 
 
 class JobPatchMetadataSerializer(serializers.Serializer[Any]):
@@ -395,13 +410,7 @@ class ArraySpecSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Indexes and ranges with steps: 0-99:2,200.",
     )
-    limit = serializers.IntegerField(
-        min_value=1,
-        max_value=MAX_INDEX,
-        allow_null=True,
-        required=False,
-        help_text="Members that may wait for units or run at once; null: all.",
-    )
+    limit = _array_limit(required=False)
 
 
 class ArrayRequestSerializer(JobRequestSerializer):
@@ -413,12 +422,7 @@ class ArrayRequestSerializer(JobRequestSerializer):
 class ArrayLimitSerializer(serializers.Serializer[Any]):
     """A new limit of an array."""
 
-    limit = serializers.IntegerField(
-        min_value=1,
-        max_value=MAX_INDEX,
-        allow_null=True,
-        help_text="Members that may wait for units or run at once; null: all.",
-    )
+    limit = _array_limit(required=True)
 
 
 class JobArraySerializer(serializers.Serializer[Any]):
