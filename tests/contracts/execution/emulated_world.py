@@ -1,5 +1,9 @@
 """The emulated backend for its contract: an emulator whose ticks the test numbers."""
 
+from datetime import timedelta
+
+from django.utils import timezone
+
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.models import JobSample, Launch
 from apps.execution.services.launches import request_launches
@@ -42,6 +46,12 @@ class EmulatedWorld(BackendWorld):
         assert request_launches(self.name, limit=1) == 1
         Launch.objects.filter(job=job).update(order={"parts": [[_NOWHERE, 1]]})
         return job
+
+    def place_again(self, job: Job) -> None:
+        self.until_state(job, "queued")
+        until = timezone.now() + timedelta(seconds=10)
+        Job.objects.filter(pk=job.pk).update(claimed_by=ME.name, claimed_until=until)
+        commit([proposal(job, read_copy().topology, [0])], agent=ME)
 
     def turn(self) -> None:
         assert self._emulator is not None

@@ -61,11 +61,11 @@ def lost(job: Job) -> bool:
     return job.launches.order_by("id")[0].state == "ended"
 
 
-def submit_command(backend: str) -> None:
-    """Submit a command as a user does, which the servers of a backend would have to run."""
+def submit_commands(backend: str, *programs: str) -> list[Job]:
+    """Submit commands as a user does, which the servers of a backend would have to run."""
     assert set(Server.objects.values_list("backend", flat=True)) == {backend}
-    submit_jobs(
-        [parse_job({"command": ["true"]})],
+    return submit_jobs(
+        [parse_job({"command": [program]}) for program in programs],
         project=ensure_project("default"),
         user=create_user(username="submitter", password=None, role=Role.SUBMITTER),
         correlation_id="contract",
@@ -194,16 +194,21 @@ class Contract:
         world.until_state(job, "succeeded")
         assert (job.attempts, job.suspended_for_s > 0.0) == (1, True)
 
-    def test_a_command_is_accepted_where_the_backend_claims_it(self, world: BackendWorld) -> None:
-        world.begin()
-        before = Job.objects.count()
-        if can(world, Capability.COMMANDS):
-            submit_command(world.name)
-            assert Job.objects.count() == before + 1
+    def test_a_command_runs_where_the_backend_claims_it(self, world: BackendWorld) -> None:
+        running = world.begin()
+        if not can(world, Capability.COMMANDS):
+            with pytest.raises(InvalidInputError) as refused:
+                submit_commands(world.name, "true")
+            assert [problem.code for problem in refused.value.problems] == ["no_backend"]
+            assert list(Job.objects.all()) == [running]
             return
-        with pytest.raises(InvalidInputError) as refused:
-            submit_command(world.name)
-        assert refused.value.problems[0].code == "no_backend"
+        good, bad = submit_commands(world.name, "true", "false")
+        world.until_state(good, "succeeded")
+        world.until_state(bad, "failed")
+        launch = good.launches.get()
+        assert (launch.backend, launch.outcome, world.starts(good)) == (world.name, "finished", 1)
+        assert set(bad.launches.values_list("outcome", flat=True)) == {"failed"}
+        assert used_units() == {server_of(running).name: 1}
 
     def test_a_job_is_preempted_where_the_backend_claims_it(self, world: BackendWorld) -> None:
         job = world.begin()
@@ -215,9 +220,16 @@ class Contract:
             return
         Launch.objects.update(cancel_requested=True, message="its units are needed")
         world.until(lambda: job.launches.get(attempt=1).state == "ended", "it is stopped")
-        job.refresh_from_db()
         assert job.launches.get(attempt=1).outcome == "preempted"
-        assert job.state in ("queued", "starting", "running")  # again
+        world.place_again(job)
+        world.until(lambda: job.launches.filter(attempt=2).exists(), "it is launched again")
+        world.until_state(job, "running")
+        server = server_of(job).name
+        assert (world.runs_on(job), used_units(), job.attempts) == ({server}, {server: 1}, 2)
+        world.finish(job)
+        world.until_state(job, "succeeded")
+        outcomes = list(job.launches.order_by("attempt").values_list("outcome", flat=True))
+        assert (outcomes, used_units()) == (["preempted", "finished"], {})
 
     def test_usage_is_stored_where_the_backend_claims_it(self, world: BackendWorld) -> None:
         job = world.begin()

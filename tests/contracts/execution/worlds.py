@@ -34,6 +34,10 @@ class BackendWorld(ABC):
     def begin_refused(self) -> Job:
         """Return a job whose first launch the backend cannot start."""
 
+    def place_again(self, job: Job) -> None:
+        """Let the scheduler place a job that was requeued."""
+        self.until_state(job, "starting", "running")
+
     @abstractmethod
     def turn(self) -> None:
         """Let Berth and the backend work once."""
