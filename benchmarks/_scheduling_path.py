@@ -8,7 +8,7 @@ import psycopg
 
 from apps.testbed.management.replay.api_client import ApiClient
 from benchmarks._instance import RunningInstance
-from benchmarks.placement_latency import Load, measured, submit, warm
+from benchmarks.placement_latency import Load, measured, rate_of, submit, warm
 
 SPEED: Final = 60.0  # cluster seconds per wall second
 DURATION_S: Final = 20.0  # of a job, cluster seconds
@@ -71,14 +71,18 @@ def throughput(*, servers: int, seconds: float) -> PathResult:
             return _run(instance, api, database, seconds)
 
 
-def latency(*, servers: int, rate: float, seconds: float) -> tuple[int, Any]:
-    """Submit at a rate; return the number of jobs and the waits of those placed, in ms."""
+def latency(*, servers: int, rate: float, seconds: float) -> tuple[int, float, Any]:
+    """Submit at a rate.
+
+    Returns the number of jobs, the rate at which they were submitted, and the waits of those
+    placed, in ms.
+    """
     with _instance(servers) as instance:
         with instance.client() as api:
             warm(api)
             sent = submit(api, Load(rate, seconds, 4))
         waits_ms, _ = measured(instance.database_url, sent)
-    return len(sent), waits_ms
+    return len(sent), rate_of(sent), waits_ms
 
 
 class _instance(RunningInstance):  # noqa: N801 - used as a context manager

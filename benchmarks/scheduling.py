@@ -104,9 +104,10 @@ def path(options: argparse.Namespace) -> list[Row]:
 
 def latency(options: argparse.Namespace) -> list[Row]:
     """Measure (e), from submission to placement."""
-    sent, waits = _scheduling_path.latency(servers=SERVERS, rate=options.rate, seconds=20.0)
+    sent, rate, waits = _scheduling_path.latency(servers=SERVERS, rate=options.rate, seconds=20.0)
     p50, p99 = np.percentile(waits, (50, 99)) if waits.size else (np.nan, np.nan)
-    measured = f"p50 {p50:,.0f} ms, p99 {p99:,.0f} ms ({waits.size:,} of {sent:,} placed)"
+    placed = f"{waits.size:,} of {sent:,} placed"
+    measured = f"p50 {p50:,.0f} ms, p99 {p99:,.0f} ms ({placed}, submitted at {rate:,.0f}/s)"
     return [[f"submit to placed at {options.rate:g}/s", measured, f"p99 {LATENCY_GOAL_MS:.0f} ms"]]
 
 
