@@ -61,7 +61,7 @@ class Slurmrestd:
         call = f"slurmrestd, GET {path}"
         connection = self._connection()
         try:
-            connection.request("GET", path, headers=self._headers())
+            connection.request("GET", path, headers=self._headers(call))
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
         except (OSError, HTTPException) as error:
@@ -73,8 +73,10 @@ class Slurmrestd:
             raise SlurmAwayError(f"{call}: status {answer.status}: {said}")
         return text
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, call: str) -> dict[str, str]:
         token = self.token_file.read_text().strip().removeprefix("SLURM_JWT=")
+        if len(token.split()) != 1:
+            raise SlurmAwayError(f"{call}: {self.token_file} must hold one token")
         return {
             "X-SLURM-USER-NAME": self.user,
             "X-SLURM-USER-TOKEN": token,
