@@ -13,14 +13,15 @@ IPPS 1999), which gives one number.
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints
+from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.run_time_fit import RunTimeFit, fit_recent
 from apps.scheduling.core.start_estimates import (
@@ -54,6 +55,8 @@ HISTORY: Final = 2000
 Z: Final = 1.6448536269514722
 BIAS_GOAL: Final = 0.08
 COVERAGE_GOAL: Final = (0.85, 0.95)
+BLOCK: Final = 25  # consecutive estimates of a queue, which err together; one flood
+RESAMPLES: Final = 2000
 EVERYWHERE: Final = np.ones(1, dtype=np.bool_)
 
 
@@ -78,6 +81,9 @@ class Measured:
     def ends_s(self) -> Floats:
         """(n,) true ends."""
         return self.result.started_s + self.result.jobs.seconds
+
+
+MakeQueue = Callable[[np.random.Generator], Measured]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +205,23 @@ def _run(predicted_s: float, *, is_peer: bool) -> RunTime:
     return RunTime(float(predicted_s), float(predicted_s) * wide)
 
 
-def estimates(of: Measured, count: int, rng: np.random.Generator) -> list[Estimate]:
-    """Estimate the starts of jobs that wait, at their submission."""
+def estimates(
+    of: Measured, count: int, rng: np.random.Generator, draws: np.random.Generator
+) -> list[Estimate]:
+    """Estimate the starts of jobs that wait, at their submission.
+
+    Parameters
+    ----------
+    rng : chooses the jobs
+    draws : of the simulations
+    """
     waits = np.flatnonzero(of.result.wait_s > 1.0)
     waits = waits[waits >= of.warm_up]
     chosen = np.sort(rng.choice(waits, min(count, waits.size), replace=False))
     found = []
     for job in chosen.tolist():
-        ours = estimate_starts(at_submission(of, job, is_peer=False), rng)
-        peer = estimate_starts(at_submission(of, job, is_peer=True), rng, draws=1)
+        ours = estimate_starts(at_submission(of, job, is_peer=False), draws)
+        peer = estimate_starts(at_submission(of, job, is_peer=True), draws, draws=1)
         found.append(
             Estimate(
                 wait_s=float(of.result.wait_s[job]),
@@ -229,17 +243,32 @@ def scores(found: Sequence[Estimate]) -> dict[str, float]:
     ).T
     wait, p5, p50, mean, p90, p95, peer = columns
     reached = np.isfinite(mean)
+    is_inside = (p5 <= wait) & (wait <= p95)
+    low, high = _interval(is_inside)
     return {
         "n": wait.size,
         "reached": float(reached.mean()),
         "measured_s": float(wait.mean()),
         "bias": float(mean[reached].sum() / wait[reached].sum() - 1.0),
         "peer_bias": float(peer.sum() / wait.sum() - 1.0),
-        "coverage": float(((p5 <= wait) & (wait <= p95)).mean()),
+        "coverage": float(is_inside.mean()),
+        "coverage_low": low,
+        "coverage_high": high,
         "by_p90": float((wait <= p90).mean()),
         "error": float(np.abs(p50 - wait)[reached].mean() / wait[reached].mean()),
         "peer_error": float(np.abs(peer - wait).mean() / wait.mean()),
     }
+
+
+def _interval(is_inside: Bools) -> tuple[float, float]:
+    """Return the 90 % interval of a share, by a bootstrap over blocks of estimates."""
+    blocks = np.array_split(is_inside, max(1, is_inside.size // BLOCK))
+    inside = np.array([block.sum() for block in blocks])
+    size = np.array([block.size for block in blocks])
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(0, size.size, (RESAMPLES, size.size))
+    low, high = np.quantile(inside[chosen].sum(axis=1) / size[chosen].sum(axis=1), [0.05, 0.95])
+    return float(low), float(high)
 
 
 def main() -> int:
@@ -252,17 +281,13 @@ def main() -> int:
     options = parser.parse_args()
     found: dict[str, list[Estimate]] = {}
     for seed in range(1, options.seeds + 1):
-        rng = np.random.default_rng(seed)
-        queues = {"one unit, FCFS": services(rng)}
-        if options.swf:
-            queues["log, EASY"] = parallel(options.swf, rng)
-        for name, queue in queues.items():
-            # hundreds of jobs wait in the log, each with a request of its own
-            count = options.estimates // (LONG if queue.is_easy else 1)
-            found.setdefault(name, []).extend(estimates(queue, count, rng))
-        for _ in range(FLOODS):
-            some = estimates(flood(rng), options.estimates // (4 * FLOODS), rng)
-            found.setdefault("one unit, flood", []).extend(some)
+        for name, make, count in _queues(options):
+            # the same jobs and the same estimates of them, whatever the estimator draws
+            streams = np.random.SeedSequence([seed, *name.encode()]).spawn(3)
+            jobs, chosen, draws = (np.random.default_rng(each) for each in streams)
+            found.setdefault(name.partition(" #")[0], []).extend(
+                estimates(make(jobs), count, chosen, draws)
+            )
     measured = {name: scores(each) for name, each in found.items()}
     table = _table(measured)
     _say(markdown(table))
@@ -277,6 +302,17 @@ def main() -> int:
     return 0 if all(met) else 1
 
 
+def _queues(options: argparse.Namespace) -> list[tuple[str, MakeQueue, int]]:
+    """Return the queues of a seed by name, and how many starts of each are estimated."""
+    queues: list[tuple[str, MakeQueue, int]] = [("one unit, FCFS", services, options.estimates)]
+    if options.swf:
+        # hundreds of jobs wait in the log, each with a request of its own
+        queues.append(("log, EASY", partial(parallel, options.swf), options.estimates // LONG))
+    each = options.estimates // (4 * FLOODS) if FLOODS else 0
+    queues += [(f"one unit, flood #{number}", flood, each) for number in range(FLOODS)]
+    return queues
+
+
 def _table(measured: dict[str, dict[str, float]]) -> Table:
     head = ["queue", "estimates", "mean wait", "bias of the mean", "in the 90 % interval"]
     table = [[*head, "by its p90", "error of the median", "peer: bias", "peer: error"]]
@@ -287,7 +323,7 @@ def _table(measured: dict[str, dict[str, float]]) -> Table:
                 f"{of['n']:,.0f}",
                 f"{of['measured_s']:,.0f} s",
                 f"{of['bias']:+.1%}",
-                f"{of['coverage']:.1%}",
+                f"{of['coverage']:.1%} ({of['coverage_low']:.1%} to {of['coverage_high']:.1%})",
                 f"{of['by_p90']:.1%}",
                 f"{of['error']:.1%}",
                 f"{of['peer_bias']:+.1%}",

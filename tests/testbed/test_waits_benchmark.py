@@ -52,7 +52,21 @@ def test_a_flood_grows_and_its_estimates_are_scored(
     quarters = of.result.wait_s.reshape(4, -1).mean(axis=1)
     assert (np.diff(quarters) > 0.0).all()
     assert quarters[3] > 600.0
-    found = waits.estimates(of, 4, np.random.default_rng(2))
+    found = waits.estimates(of, 4, np.random.default_rng(2), np.random.default_rng(3))
     assert len(found) == 4
     assert all(each.p5_s <= each.p50_s <= each.p95_s for each in found)
     assert all(each.wait_s > 1.0 for each in found)
+
+
+def test_the_interval_of_the_coverage_is_wider_if_estimates_err_together() -> None:
+    def width(late: np.ndarray) -> float:
+        wait_s = np.where(late, 100.0, 10.0)
+        found = [waits.Estimate(each, 5.0, 10.0, 10.0, 15.0, 20.0, 10.0) for each in wait_s]
+        of = waits.scores(found)
+        assert of["coverage"] == pytest.approx(0.9)
+        assert of["coverage_low"] < 0.9 < of["coverage_high"]
+        return of["coverage_high"] - of["coverage_low"]
+
+    apart = np.arange(1000) % 10 == 0
+    together = np.arange(1000) < 100
+    assert width(together) > 3.0 * width(apart)
