@@ -70,6 +70,17 @@ def test_a_run_far_beyond_its_prediction_stays_finite() -> None:
     assert (np.diff(fit.errors) >= 0.0).all()
 
 
+def test_quantiles_beyond_the_last_ended_job_lie_beyond_the_running_ones() -> None:
+    rng = np.random.default_rng(8)
+    seconds = 10.0 * rng.lognormal(0.0, SPREAD, 100)
+    fit = found(np.full(100, 10.0), seconds, [(10.0, 30.0)] * 50)
+    run_s = np.exp(fit.offset + fit.slope * np.log(10.0) + fit.errors)
+    # a third of all jobs have run for 30 s: the normal tail reaches far beyond these
+    assert run_s[-1] > 80.0
+    assert 0.2 < (run_s > 30.0).mean() < 0.4
+    assert run_s[0] == pytest.approx(seconds.min(), rel=0.1)
+
+
 def test_exact_predictions_stay_exact() -> None:
     seconds = np.linspace(10.0, 100.0, ENOUGH)
     fit = found(seconds, seconds, [(50.0, 20.0)])
