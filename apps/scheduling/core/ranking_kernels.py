@@ -72,15 +72,14 @@ class Ranking(NamedTuple):
     base : (S, 2) score without the term of the crowd, less ``elsewhere``, -inf if no unit is
         eligible, and what the filters found: side by side, as most of the time is reading them
     counts : (8,) free units by the first filter that rejects them; the last are the eligible
-    bound, busiest : (B,) scores and shares of busy units that no server of a block exceeds, at
-        ``idle``
-    idle : (1,)
+    bound : (B, 2) scores that no server of a block exceeds, at the lowest and the highest value
+        of ``Cluster.idle`` for which they are used
+    idle : (1,) the value in the middle
     """
 
     base: Floats
     counts: Ints
     bound: Floats
-    busiest: Floats
     idle: Floats
 
 
@@ -166,7 +165,7 @@ def rank_all(cluster: Cluster, ranking: Ranking, demand: Demand, weights: Weight
     ranking.idle[0] = cluster.idle[0]
     for s in range(cluster.server_units.size):
         _rank(cluster, ranking, demand, weights, s)
-    for b in range(ranking.bound.size):
+    for b in range(ranking.bound.shape[0]):
         bound(cluster, ranking, weights, b)
 
 
@@ -177,16 +176,11 @@ def rank_changed(
     """Rank changed servers, and compute the bounds again if the load has changed too much."""
     for s in changed:
         _rank(cluster, ranking, demand, weights, s)
-        if (
-            ranking.base[s, 0] > -np.inf
-        ):  # a bound that became too high is corrected when it is read
-            b, busy = s // BLOCK, 1.0 - cluster.free_count[s] / cluster.server_units[s]
-            total = ranking.base[s, 0] - weights.spread * ranking.idle[0] * busy
-            ranking.bound[b] = max(ranking.bound[b], total)
-            ranking.busiest[b] = max(ranking.busiest[b], busy)
-    if weights.spread * abs(cluster.idle[0] - ranking.idle[0]) > _DRIFT:
+        # a bound that became too high is corrected when it is read
+        _raise_bound(cluster, ranking, weights, s)
+    if abs(cluster.idle[0] - ranking.idle[0]) > _width(weights):
         ranking.idle[0] = cluster.idle[0]
-        for b in range(ranking.bound.size):
+        for b in range(ranking.bound.shape[0]):
             bound(cluster, ranking, weights, b)
 
 
@@ -244,21 +238,41 @@ def _fitting(cluster: Cluster, demand: Demand, s: int) -> int:
 
 @jit(makes_arrays=False)
 def bound(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> None:
-    """Compute the bound of a block again."""
-    top, busiest = -np.inf, 0.0
+    """Compute the bounds of a block again."""
+    ranking.bound[b, 0] = ranking.bound[b, 1] = -np.inf
     for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
-        if ranking.base[s, 0] > -np.inf:
-            busy = 1.0 - cluster.free_count[s] / cluster.server_units[s]
-            top = max(top, ranking.base[s, 0] - weights.spread * ranking.idle[0] * busy)
-            busiest = max(busiest, busy)
-    ranking.bound[b], ranking.busiest[b] = top, busiest
+        _raise_bound(cluster, ranking, weights, s)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _raise_bound(cluster: Cluster, ranking: Ranking, weights: Weights, s: int) -> None:
+    """Raise the bounds of the block of a server to the scores of its next unit."""
+    base, b = ranking.base[s, 0], s // BLOCK
+    if base > -np.inf:
+        slope = weights.spread * (1.0 - cluster.free_count[s] / cluster.server_units[s])
+        middle, step = base - slope * ranking.idle[0], slope * _width(weights)
+        ranking.bound[b, 0] = max(ranking.bound[b, 0], middle + step)
+        ranking.bound[b, 1] = max(ranking.bound[b, 1], middle - step)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _width(weights: Weights) -> float:
+    """Return how far from ``Ranking.idle`` the bounds hold."""
+    return _DRIFT / max(weights.spread, _DRIFT)
 
 
 @jit(makes_arrays=False)
 def reach(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> float:
-    """Return a score that no unit of a block exceeds."""
-    drift = max(0.0, ranking.idle[0] - cluster.idle[0]) * ranking.busiest[b]
-    return ranking.bound[b] + weights.spread * drift + ROUNDING
+    """Return a score that no unit of a block exceeds.
+
+    The highest score of a block is a convex function of ``Cluster.idle``, as that of each server
+    is linear. So it is never above the line between its values at two ends.
+    """
+    if ranking.bound[b, 0] == -np.inf:
+        return -np.inf
+    at = 0.5 + 0.5 * (cluster.idle[0] - ranking.idle[0]) / _width(weights)
+    low, high = ranking.bound[b, 0], ranking.bound[b, 1]
+    return low + at * (high - low) + ROUNDING
 
 
 @jit(makes_arrays=False, forceinline=True)

@@ -100,9 +100,11 @@ def best_units(
     )
     if count:
         cap = _steps(_top(cluster, ranking, weights)) - TIED
-        seen = np.zeros(ranking.bound.size, dtype=np.bool_)
-        _list_tied(cluster, ranking, weights, listing, Search(seen, cap, draw.seed))
-        _list_others(cluster, ranking, weights, listing, Search(seen, cap, draw.seed))
+        seen = np.zeros(ranking.bound.shape[0], dtype=np.bool_)
+        search = Search(seen, cap, draw.seed)
+        _list_tied(cluster, ranking, weights, listing, search)
+        if not _is_full_of_ties(listing, search):  # else all other units come later
+            _list_others(cluster, ranking, weights, listing, search)
     return _described(cluster, demand, listing)
 
 
@@ -111,15 +113,22 @@ def _list_tied(
     cluster: Cluster, ranking: Ranking, weights: Weights, listing: Listing, search: Search
 ) -> None:
     """List the blocks that may hold a tied unit, from a random one on, until all listed tie."""
-    start, count = _start(search.seed, ranking.bound.size), listing.unit.size
-    for turn in range(ranking.bound.size):
-        if listing.filled[0] == count and listing.key[count - 1, 0] == search.cap:
+    start = _start(search.seed, ranking.bound.shape[0])
+    for turn in range(ranking.bound.shape[0]):
+        if _is_full_of_ties(listing, search):
             return  # the next blocks come later
-        b = (start + turn) % ranking.bound.size
+        b = (start + turn) % ranking.bound.shape[0]
         if reach(cluster, ranking, weights, b) * STEPS >= search.cap - 1:
             bound(cluster, ranking, weights, b)
             if reach(cluster, ranking, weights, b) * STEPS >= search.cap - 1:
                 _list_block(cluster, ranking, weights, listing, search, b)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _is_full_of_ties(listing: Listing, search: Search) -> bool:
+    """Return whether all units that a decision lists are tied with the best."""
+    count = listing.unit.size
+    return bool(listing.filled[0] == count and listing.key[count - 1, 0] == search.cap)
 
 
 @jit(makes_arrays=False)
@@ -130,7 +139,7 @@ def _list_others(
     count = listing.unit.size
     while True:
         b, high = -1, -np.inf
-        for other in range(ranking.bound.size):
+        for other in range(ranking.bound.shape[0]):
             if not search.seen[other] and reach(cluster, ranking, weights, other) > high:
                 b, high = other, reach(cluster, ranking, weights, other)
         if b < 0 or (listing.filled[0] == count and high * STEPS < listing.key[count - 1, 0]):
@@ -160,7 +169,7 @@ def _list_block(
 ) -> None:
     """Add the units of a block to the listing."""
     search.seen[b] = True
-    blocks, spread = ranking.bound.size, weights.spread * cluster.idle[0]
+    blocks, spread = ranking.bound.shape[0], weights.spread * cluster.idle[0]
     turn = (b - _start(search.seed, blocks)) % blocks
     salt = np.uint64(search.seed) ^ _COIN
     for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
@@ -173,8 +182,8 @@ def _list_block(
 def _top(cluster: Cluster, ranking: Ranking, weights: Weights) -> float:
     """Return the highest score of an eligible unit."""
     best = -np.inf
-    first = int(np.argmax(ranking.bound))
-    for turn in range(-1, ranking.bound.size):
+    first = int(np.argmax(ranking.bound[:, 1]))
+    for turn in range(-1, ranking.bound.shape[0]):
         b = first if turn < 0 else turn
         if reach(cluster, ranking, weights, b) <= best + 2 * ROUNDING:
             continue

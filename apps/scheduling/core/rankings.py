@@ -227,8 +227,7 @@ class Rankings:
         return kernels.Ranking(
             np.zeros((servers, 2)),
             np.zeros(8, dtype=np.int64),
-            np.zeros(blocks),
-            np.zeros(blocks),
+            np.zeros((blocks, 2)),
             np.zeros(1),
         )
 
