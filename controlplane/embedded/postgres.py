@@ -154,10 +154,10 @@ def _server_command(cluster: DatabaseCluster, socket_dir: Path, *, is_durable: b
         "unix_socket_directories": str(socket_dir),
         "unix_socket_permissions": "0700",
         "max_connections": "100",
-        "shared_buffers": "128MB",
+        "shared_buffers": "512MB",
         "wal_level": "minimal",
         "max_wal_senders": "0",
-        "max_wal_size": "1GB",
+        "max_wal_size": "2GB",
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
         "jit": "off",  # compiling our short statements costs more than running them
