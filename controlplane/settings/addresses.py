@@ -7,7 +7,11 @@ POSTGRES_SCHEMES = frozenset({"postgresql", "postgres"})
 SOCKET_SCHEMES = frozenset({"unix", "redis+socket"})
 TCP_SCHEMES = frozenset({"redis", "rediss"})
 # A transaction that is stuck after writing events holds back every reader of the log.
-SESSION_OPTIONS = "-c idle_in_transaction_session_timeout=2min"
+# Prepared statements are those whose plan does not depend on the parameters (`fetch_prepared`).
+SESSION_OPTIONS = (
+    "-c idle_in_transaction_session_timeout=2min -c plan_cache_mode=force_generic_plan"
+)
+ONLY_ON_REQUEST = 2**31 - 1  # executions after which psycopg prepares a statement by itself
 
 
 def listed(text: str) -> list[str]:
@@ -44,7 +48,11 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
         "PORT": port,
         "CONN_MAX_AGE": conn_max_age_s,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"options": SESSION_OPTIONS, **options},
+        "OPTIONS": {
+            "options": SESSION_OPTIONS,
+            "prepare_threshold": ONLY_ON_REQUEST,
+            **options,
+        },
     }
 
 

@@ -2,7 +2,14 @@ from collections.abc import Callable
 
 import pytest
 
-from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
+from controlplane.settings.addresses import (
+    ONLY_ON_REQUEST,
+    SESSION_OPTIONS,
+    broker_url,
+    client_url,
+    database_from_url,
+    listed,
+)
 
 
 def test_a_database_url_gives_every_part_of_the_address() -> None:
@@ -16,7 +23,7 @@ def test_a_database_url_gives_every_part_of_the_address() -> None:
         "PORT": "5433",
         "CONN_MAX_AGE": 7,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"options": "-c idle_in_transaction_session_timeout=2min"},
+        "OPTIONS": {"options": SESSION_OPTIONS, "prepare_threshold": ONLY_ON_REQUEST},
     }
 
 
@@ -24,7 +31,11 @@ def test_a_socket_directory_becomes_the_host_and_other_options_stay() -> None:
     url = "postgres://ann@/berth?host=/run/pg&port=6000&sslmode=disable&options=-c%20jit%3Doff"
     database = database_from_url(url, conn_max_age_s=0)
     assert (database["HOST"], database["PORT"]) == ("/run/pg", "6000")
-    assert database["OPTIONS"] == {"sslmode": "disable", "options": "-c jit=off"}
+    assert database["OPTIONS"] == {
+        "sslmode": "disable",
+        "options": "-c jit=off",
+        "prepare_threshold": ONLY_ON_REQUEST,
+    }
 
 
 @pytest.mark.parametrize("url", ["sqlite:///file", "mysql://a/b", "", "postgresql://host"])

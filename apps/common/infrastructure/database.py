@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import psycopg
 from django.db import OperationalError, connection, transaction
 from django.db.models import DateTimeField, Func
 
@@ -52,6 +53,29 @@ def fetch_rows(
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return cursor.fetchall()
+
+
+def fetch_prepared(
+    sql: str, parameters: Sequence[Any] | Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """Run a statement as `fetch_rows`; the connection parses and plans it once.
+
+    For statements of hot paths whose plan does not depend on the parameters: a claim of jobs
+    takes longer to plan than to run. Each combination of types of the parameters is prepared
+    once, so pass arrays as the text of `number_array`, and never a statement made of values.
+    """
+    with connection.cursor() as cursor:
+        cursor.cursor = _PreparingCursor(connection.connection)
+        cursor.execute(sql, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+class _PreparingCursor(psycopg.Cursor[tuple[Any, ...]]):
+    """A cursor that prepares each statement on the server."""
+
+    def execute(self, query: Any, params: Any = None, **_: Any) -> "_PreparingCursor":
+        """Prepare the statement unless the connection has it, then execute it."""
+        return super().execute(query, params, prepare=True)
 
 
 def number_array(values: Iterable[float | UUID]) -> str:

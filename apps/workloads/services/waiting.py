@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.database import database_now, fetch_prepared, fetch_rows
 from apps.operations.services import record_events
 from apps.workloads.core.shapes import Needs
 from apps.workloads.models import Job
@@ -134,7 +134,7 @@ def claim_waiting(
     now = database_now()
     values = {"agent": agent, "now": now, "until": now + timedelta(seconds=CLAIM_S)}
     values |= {"limit": limit, "start": start, **shares_as_values(shares)}
-    rows = fetch_rows(_CLAIM, values)
+    rows = fetch_prepared(_CLAIM, values)
     return [row[0] for row in rows]
 
 

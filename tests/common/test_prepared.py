@@ -1,0 +1,53 @@
+"""Statements that a connection prepares once."""
+
+import pytest
+from django.db import connection
+from django.db.utils import DataError
+from django.test.utils import CaptureQueriesContext
+
+from apps.common.infrastructure.database import fetch_prepared, fetch_rows
+
+DOUBLE = "SELECT n * 2 AS doubled FROM generate_series(1, %s) AS n"
+
+
+def prepared(statement: str) -> list[tuple[str, int]]:
+    return fetch_rows(
+        """SELECT name, generic_plans + custom_plans FROM pg_prepared_statements
+           WHERE statement LIKE %s""",
+        [statement.replace("%s", "$1")],
+    )
+
+
+@pytest.mark.django_db
+def test_a_statement_is_prepared_once_and_planned_for_any_value() -> None:
+    assert fetch_prepared(DOUBLE, [2]) == [(2,), (4,)]
+    assert fetch_prepared(DOUBLE, [3]) == [(2,), (4,), (6,)]
+    ((_, plans),) = prepared(DOUBLE)
+    assert plans == 2
+
+
+@pytest.mark.django_db
+def test_other_statements_are_not_prepared() -> None:
+    other = "SELECT %s::int + 41"
+    for _ in range(8):
+        fetch_rows(other, [1])
+    assert prepared("SELECT $1::int + 41") == []
+
+
+@pytest.mark.django_db
+def test_names_and_wrappers_work_as_for_other_statements() -> None:
+    with CaptureQueriesContext(connection) as captured:
+        assert fetch_prepared("SELECT %(a)s::int, %(b)s::text", {"a": 1, "b": "x"}) == [(1, "x")]
+    assert len(captured) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_is_an_error_of_django() -> None:
+    with pytest.raises(DataError, match="division by zero"):
+        fetch_prepared("SELECT 1 / %s::int", [0])
+    assert fetch_prepared("SELECT 1 / %s::int", [1]) == [(1,)]
+
+
+@pytest.mark.django_db
+def test_a_statement_without_rows_returns_none_of_them() -> None:
+    assert fetch_prepared("UPDATE inventory_server SET rack_id = rack_id WHERE id = %s", [0]) == []
