@@ -7,6 +7,7 @@ from django.db.models import Q
 from apps.accounts.models import User
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import DatabaseClock
+from apps.scheduling.infrastructure.candidates import CandidatesField
 from apps.workloads.models import Job
 
 
@@ -47,7 +48,7 @@ class Decision(models.Model):
     eligible = models.PositiveIntegerField()
     servers_total = models.PositiveIntegerField()
     dropped = models.JSONField(default=dict, help_text="units each filter dropped")
-    candidates = models.JSONField(default=list, help_text="examined units, best first")
+    candidates = CandidatesField(default=list, help_text="examined units, best first")
     rank_threshold = models.FloatField(default=0.8)
     probability = models.FloatField(help_text="chance that the best is below the threshold")
     rank = models.FloatField(

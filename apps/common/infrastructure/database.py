@@ -114,3 +114,20 @@ def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]])
     ):
         for row in rows:
             copy.write_row(row)
+
+
+def copy_binary_rows(table: str, types: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> None:
+    """Append rows with COPY in its binary format: bytes are sent as they are, not as text.
+
+    Parameters
+    ----------
+    types : the exact PostgreSQL type of each column, such as "int4"; JSON is passed as objects
+    """
+    names = ", ".join(f'"{column}"' for column in types)
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f'COPY "{table}" ({names}) FROM STDIN (FORMAT BINARY)') as copy,
+    ):
+        copy.set_types([*types.values()])
+        for row in rows:
+            copy.write_row(row)

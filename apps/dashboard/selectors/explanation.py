@@ -276,7 +276,7 @@ def _allocated_servers(decision: Decision) -> tuple[str, ...]:
 
 
 def _candidates(decision: Decision, caused: Sequence[float] | None) -> tuple[CandidateFacts, ...]:
-    stored = [row for row in decision.candidates if isinstance(row, dict)]
+    stored = decision.candidates
     ids = {row["server_id"] for row in stored if isinstance(row.get("server_id"), int)}
     servers = {
         pk: (name, platform)

@@ -1,6 +1,7 @@
 """Data of the cluster map and of a server's page."""
 
 import base64
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db import connection
 from django.db.models import F, QuerySet
 from django.http import Http404
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ from apps.execution.models import ServerAgent
 from apps.inventory.core.usage import UsageTotals, totals_by, usage_totals
 from apps.inventory.models import Platform, Rack, ResourceUnit, Server, ServerState
 from apps.inventory.selectors import server_usage
-from apps.scheduling.models import Allocation
+from apps.scheduling.core.types import Verdict
+from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Job
 
 STATES = (ServerState.ACTIVE, ServerState.CORDONED, ServerState.DRAINING, ServerState.DOWN)
@@ -289,21 +290,18 @@ class Considered:
     main_rejection: str
 
 
-_CONSIDERED = """
-SELECT count(*), count(*) FILTER (WHERE c->>'verdict' = 'chosen'),
-       mode() WITHIN GROUP (ORDER BY c->>'verdict') FILTER (WHERE c->>'verdict' <> 'chosen')
-FROM (SELECT candidates FROM scheduling_decision ORDER BY at DESC, id DESC LIMIT %s) latest,
-     jsonb_array_elements(latest.candidates) c
-WHERE c->>'server' = %s OR c->>'server_id' = %s
-"""
-
-
 def considered(server: Server) -> Considered:
     """Count how often the latest decisions examined and chose units of the server."""
-    with connection.cursor() as cursor:
-        cursor.execute(_CONSIDERED, [CONSIDERED, server.name, str(server.id)])
-        examined, chosen, verdict = cursor.fetchone()
-    return Considered(CONSIDERED, examined, chosen, VERDICTS.get(verdict or "", verdict or ""))
+    latest = Decision.objects.order_by("-at", "-id").values_list("candidates", flat=True)
+    verdicts = Counter(
+        row.get("verdict", "")
+        for candidates in latest[:CONSIDERED]
+        for row in candidates
+        if row.get("server_id") == server.id or row.get("server") == server.name
+    )
+    examined, chosen = verdicts.total(), verdicts.pop(Verdict.CHOSEN, 0)
+    verdict = min(verdicts, key=lambda each: (-verdicts[each], each), default="")
+    return Considered(CONSIDERED, examined, chosen, VERDICTS.get(verdict, verdict))
 
 
 def search(text: str, *, limit: int = 4) -> Sequence[Server]:

@@ -204,14 +204,11 @@ def represent_candidates(decision: Decision, names: Mapping[int, str]) -> dict[s
     present = {column for row in rows for column in row}
     if "server_id" in present:
         present.add("server")
-    # jsonb does not preserve order, so it is fixed here
+    # the order in which they are stored is not that of the table
     columns = [name for name in _FIRST_COLUMNS if name in present]
     columns += sorted(present - set(columns))
-    table = [
-        {column: row.get(column, names.get(row.get("server_id")) if column == "server" else None)
-         for column in columns}
-        for row in rows
-    ]  # fmt: skip
+    named = [{"server": names.get(row.get("server_id", -1)), **row} for row in rows]
+    table = [{column: row.get(column) for column in columns} for row in named]
     return {"columns": columns, "results": table}
 
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.candidate_text import candidates_text
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
 from apps.scheduling.core.fused_paragon import paragon_greedy
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
@@ -29,12 +28,10 @@ def compile_kernels() -> None:
 
 
 def _run(cluster: MemoryCluster, policy: AssembledPolicy, requests: list[Request]) -> list[int]:
-    """Place, describe and commit a batch; return the allocations."""
+    """Place and commit a batch; return the allocations."""
     outcomes = policy.place(cluster.view(), requests, np.random.default_rng(0))
     pairs = zip(outcomes, requests, strict=True)
     placed = [(outcome, request) for outcome, request in pairs if isinstance(outcome, Placed)]
-    for outcome, _ in placed:
-        candidates_text(outcome.candidates, cluster.topology)
     return [
         each.allocation for each in cluster.commit_batch(placed) if isinstance(each, Committed)
     ]

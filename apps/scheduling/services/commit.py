@@ -30,9 +30,10 @@ from apps.scheduling.services.allocation_store import (
 from apps.scheduling.services.batches import insert_batches
 from apps.scheduling.services.core_choices import UnitChips, Wanted, choose_cores
 from apps.scheduling.services.decisions import (
+    Occasion,
     insert_decisions,
     placed_reason,
-    placed_row,
+    placed_rows,
     predicted_json,
 )
 from apps.scheduling.services.proposals import AgentIdentity, LostProposal, Proposal
@@ -184,9 +185,7 @@ def _write(
         raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")
     waited = dict(fetch_rows(_WAITED, [now, number_array(sorted(placed))]))
     insert_batches((p.place for p, _ in won), at=now, code_version=agent.code_version)
-    insert_decisions(
-        [placed_row(p, grant, agent, now, cluster_s, waited.get(grant.job)) for p, grant in won]
-    )
+    insert_decisions(placed_rows(won, Occasion(agent, now, cluster_s), waited))
     commands = {p.job.id for p, _ in new if p.job.runs_command}
     numbers = record_allocations(allocations, at=now, cluster_s=cluster_s)
     machines = {one.server for one in allocations if one.grant.job in commands}

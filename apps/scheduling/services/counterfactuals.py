@@ -12,13 +12,14 @@ from apps.classification import selectors as classification
 from apps.inventory.core.snapshot import Shorts
 from apps.scheduling.core import registry
 from apps.scheduling.core.allowances import KINDS, Allowances
+from apps.scheduling.core.candidate_record import candidates_json
 from apps.scheduling.core.redecide import Moment, Neighbour, moment_of
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
 from apps.scheduling.core.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
 from apps.scheduling.selectors import claimed_jobs
-from apps.scheduling.services.decisions import candidates_json, predicted_json
+from apps.scheduling.services.decisions import predicted_json
 from apps.scheduling.services.repeats import NotRepeatableError, RepeatedBatch, repeated_batch
 from apps.workloads.core.targets import Target, read_target
 

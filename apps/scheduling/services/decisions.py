@@ -1,19 +1,18 @@
 """Rows of decisions, each with its reasons."""
 
-import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Final
 from uuid import UUID
 
-import numpy as np
-
-from apps.common.infrastructure.database import copy_rows
+from apps.common.infrastructure.database import copy_binary_rows
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.candidate_text import DIGITS, candidates_text
+from apps.scheduling.core.candidate_record import pack_candidates
 from apps.scheduling.core.sizes import Sized
-from apps.scheduling.core.types import Candidate, Expectation
+from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.allocation_store import Grant
 from apps.scheduling.services.batches import BatchPlace
@@ -62,43 +61,80 @@ def predicted_json(sized: Sized) -> dict[str, Any]:
     return {name: value for name, value in known.items() if math.isfinite(value)} | rates | setting
 
 
-_DECISION_COLUMNS: Final = (
-    *("id", "job_id", "at", "cluster_s", "agent", "policy", "policy_version", "code_version"),
-    *("seed", "snapshot", "profile_id", "outcome", "reason_code", "units", "units_won"),
-    *("sample_size", "examined", "eligible", "servers_total", "dropped", "candidates"),
-    *("rank_threshold", "probability", "rank", "predicted", "commit_retries", "elapsed_s"),
-    *("waited_s", "guarantee", "units_before", "batch_id", "position"),
-)
+# in the order of the rows
+COLUMNS: Final = {
+    "id": "uuid", "job_id": "uuid", "at": "timestamptz", "cluster_s": "float8",
+    "agent": "varchar", "policy": "varchar", "policy_version": "int4", "code_version": "varchar",
+    "seed": "int8", "snapshot": "int8", "profile_id": "uuid", "outcome": "varchar",
+    "reason_code": "varchar", "units": "int4", "units_won": "int4",
+    "sample_size": "int4", "examined": "int4", "eligible": "int4",
+    "servers_total": "int4", "dropped": "jsonb", "candidates": "bytea",
+    "rank_threshold": "float8", "probability": "float8", "rank": "float8",
+    "predicted": "jsonb", "commit_retries": "int4",
+    "elapsed_s": "float8", "waited_s": "float8", "guarantee": "jsonb",
+    "units_before": "int4", "batch_id": "uuid", "position": "int2",
+}  # fmt: skip
 
 
 def insert_decisions(rows: Iterable[tuple[Any, ...]]) -> None:
-    """Insert rows of decisions from `placed_row` and `refusal_row`."""
-    copy_rows(Decision._meta.db_table, _DECISION_COLUMNS, rows)
+    """Insert rows of decisions from `placed_rows` and `refusal_rows`."""
+    copy_binary_rows(Decision._meta.db_table, COLUMNS, rows)
 
 
-def placed_row(
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """The agent of decisions, and the time of their transaction."""
+
+    agent: AgentIdentity
+    at: datetime
+    cluster_s: float
+
+
+def placed_rows(
+    won: Sequence[tuple[Proposal, Grant]], occasion: Occasion, waited_s: Mapping[UUID, float]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of committed decisions.
+
+    Parameters
+    ----------
+    waited_s : wall seconds from submission to commit, by job; absent = it was running
+    """
+    packed = _packed([(proposal.placed, proposal.sized_job.topology) for proposal, _ in won])
+    return [
+        _placed_row(proposal, grant, occasion, candidates, waited_s.get(grant.job))
+        for (proposal, grant), candidates in zip(won, packed, strict=True)
+    ]
+
+
+def _packed(decided: Iterable[tuple[Placed, Topology]]) -> list[bytes]:
+    """Pack the candidates of placements; in one batch where they follow on one topology."""
+    packed: list[bytes] = []
+    for _, group in groupby(decided, key=lambda each: id(each[1])):
+        same = list(group)
+        packed += pack_candidates([placed.candidates for placed, _ in same], same[0][1])
+    return packed
+
+
+def _placed_row(
     proposal: Proposal,
     grant: Grant,
-    agent: AgentIdentity,
-    now: datetime,
-    cluster_s: float,
+    occasion: Occasion,
+    candidates: bytes,
     waited_s: float | None,
 ) -> tuple[Any, ...]:
-    """Return the row of a committed decision."""
-    placed, sized_job = proposal.placed, proposal.sized_job
-    units, topology = proposal.wanted, sized_job.topology
+    placed, sized_job, agent = proposal.placed, proposal.sized_job, occasion.agent
+    units = proposal.wanted
     return (
-        *(grant.decision, grant.job, now, cluster_s),
+        *(grant.decision, grant.job, occasion.at, occasion.cluster_s),
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(placed.seed, placed.sequence, sized_job.profile_id, Outcome.PLACED.value),
         *(placed_reason(agent).value, units, len(grant.positions)),
         *(per_unit(placed.examined, units), placed.examined, placed.eligible),
-        *(topology.server_id.size, json.dumps(placed.dropped)),
-        candidates_text(placed.candidates, topology),
+        *(sized_job.topology.server_id.size, placed.dropped, candidates),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
-        *(json.dumps(predicted_json(sized_job.sized)), proposal.retries),
-        *(proposal.elapsed_s, waited_s, _json_or_none(sized_job.sampling.as_json())),
+        *(predicted_json(sized_job.sized), proposal.retries),
+        *(proposal.elapsed_s, waited_s, sized_job.sampling.as_json()),
         sized_job.job.units if sized_job.job.missing else 0,
         *_place(proposal.place),
     )
@@ -109,68 +145,36 @@ def per_unit(examined: int, units: int) -> int:
     return max(1, round(examined / units))
 
 
-def candidates_json(candidates: Sequence[Candidate], topology: Topology) -> list[dict[str, Any]]:
-    """Return JSON of the examined units, best first; `candidates_text` is its text."""
-    if not len(candidates):
-        return []
-    # by column: numpy takes as long to round one row as all
-    headroom = np.round([c.headroom for c in candidates], 1).tolist()
-    servers = topology.server_id[[c.server for c in candidates]].tolist()
-    cores = topology.unit_core[[c.unit for c in candidates]].tolist()
+def refusal_rows(
+    refusals: Sequence[Refusal], occasion: Occasion, topology: Topology
+) -> list[tuple[Any, ...]]:
+    """Return the rows of the decisions on jobs that were not placed."""
+    packed = pack_candidates(
+        [refusal.lost.candidates if refusal.lost else () for refusal in refusals], topology
+    )
     return [
-        {
-            "server_id": server,
-            "core": core,
-            "quality": _rounded(c.quality),
-            "target": _rounded(c.target),
-            "closeness": _rounded(c.closeness),
-            "verdict": c.verdict,
-            "headroom": room,
-            **_expectation(c),
-        }
-        for c, server, core, room in zip(candidates, servers, cores, headroom, strict=True)
+        _refusal_row(refusal, occasion, candidates, topology.server_id.size)
+        for refusal, candidates in zip(refusals, packed, strict=True)
     ]
 
 
-def _expectation(candidate: Candidate) -> dict[str, dict[str, float]]:
-    known = candidate.expectation
-    if known is None:
-        return {}
-    values = map(round, known, _DIGITS)
-    return {"expected": dict(zip(known._fields, values, strict=True))}
-
-
-_DIGITS: Final = (DIGITS,) * len(Expectation._fields)
-
-
-def _rounded(value: float) -> float | None:
-    return round(value, DIGITS) if math.isfinite(value) else None
-
-
-def refusal_row(
-    refusal: Refusal,
-    agent: AgentIdentity,
-    now: datetime,
-    cluster_s: float,
-    topology: Topology,
+def _refusal_row(
+    refusal: Refusal, occasion: Occasion, candidates: bytes, servers_total: int
 ) -> tuple[Any, ...]:
-    """Return the row of the decision on a job that was not placed."""
-    refused, lost = refusal.refused, refusal.lost
+    refused, lost, agent = refusal.refused, refusal.lost, occasion.agent
     result = refused or lost
     outcome = Outcome.CONFLICT if refusal.reason == Reason.COMMIT_CONFLICT else Outcome.REFUSED
     return (
-        *(refusal.decision_id, refusal.job.id, now, cluster_s),
+        *(refusal.decision_id, refusal.job.id, occasion.at, occasion.cluster_s),
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(result.seed if result else 0, result.sequence if result else 0, refusal.profile_id),
         *(outcome.value, refusal.reason.value, refusal.units, 0),
         per_unit(result.examined, max(1, refusal.units)) if result else 0,
         *(result.examined if result else 0, result.eligible if result else 0),
-        topology.server_id.size,
-        json.dumps(result.dropped if result else {}),
-        candidates_text(lost.candidates, topology) if lost else "[]",
+        *(servers_total, result.dropped if result else {}, candidates),
         *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),
-        *(None, "{}", refusal.retries, refusal.elapsed_s, None),
-        _json_or_none(refusal.sampling.as_json()),
+        *(None, {}, refusal.retries, refusal.elapsed_s, None),
+        refusal.sampling.as_json(),
         0,
         *_place(refusal.place),
     )
@@ -178,7 +182,3 @@ def refusal_row(
 
 def _place(place: BatchPlace | None) -> tuple[UUID | None, int | None]:
     return (None, None) if place is None else (place.batch.id, place.position)
-
-
-def _json_or_none(value: dict[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(value)

@@ -7,7 +7,7 @@ from django.db import transaction
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_time
 from apps.scheduling.services.batches import insert_batches
-from apps.scheduling.services.decisions import insert_decisions, refusal_row
+from apps.scheduling.services.decisions import Occasion, insert_decisions, refusal_rows
 from apps.scheduling.services.proposals import AgentIdentity, Refusal
 from apps.workloads import services as workloads
 
@@ -41,7 +41,7 @@ def record_refusals(
         )
         stored = [r for r in refusals if r.job.id in decided]
         insert_batches((r.place for r in stored), at=now, code_version=agent.code_version)
-        insert_decisions([refusal_row(r, agent, now, cluster_s, topology) for r in stored])
+        insert_decisions(refusal_rows(stored, Occasion(agent, now, cluster_s), topology))
 
 
 def _waiting(refusal: Refusal) -> workloads.WaitingJob:
@@ -76,4 +76,5 @@ def refuse_permanently(
             )
             if ended:
                 insert_batches([refusal.place], at=now, code_version=agent.code_version)
-                insert_decisions([refusal_row(refusal, agent, now, cluster_s, topology)])
+                occasion = Occasion(agent, now, cluster_s)
+                insert_decisions(refusal_rows([refusal], occasion, topology))

@@ -99,15 +99,17 @@ FROM reference_job,
      LATERAL (SELECT state = 'queued', state NOT IN ('queued', 'running')) AS parts(waits, ended)
 ORDER BY i
 """
+# Packed as `apps.scheduling.core.candidate_layout`: 8 records of kind QUALITY (2), version 1.
 CANDIDATES: Final = """
 CREATE TEMPORARY TABLE reference_candidates ON COMMIT DROP AS
-SELECT p, jsonb_agg(jsonb_build_object(
-           'server_id', s.id, 'core', c %% s.cores,
-           'quality', round(pg_temp.draw(p, c)::numeric, 6), 'target', 0.7,
-           'closeness', round(pg_temp.draw(c, p)::numeric, 6),
-           'verdict', CASE c WHEN 1 THEN 'chosen' ELSE 'outranked' END,
-           'headroom', (SELECT jsonb_agg(round((100 * pg_temp.draw(p * 8 + c, h))::numeric, 1))
-                        FROM generate_series(1, 10) AS h)) ORDER BY c) AS candidates
+SELECT p, '\\x01020008'::bytea || string_agg(
+           substr(int8send(s.id), 5) || int2send((c %% s.cores)::int2)
+           || substr(int2send((c <> 1)::int::int2), 2)
+           || (SELECT string_agg(int2send((1000 * pg_temp.draw(p * 8 + c, h))::int2), '')
+               FROM generate_series(1, 10) AS h)
+           || int4send((1e6 * pg_temp.draw(c, p))::int)
+           || int4send((1e6 * pg_temp.draw(p, c))::int) || int4send(700000), ''
+           ORDER BY c) AS candidates
 FROM generate_series(0, 499) AS p, generate_series(1, 8) AS c,
      LATERAL (SELECT id, cores FROM reference_server
               WHERE place = 1 + (p * 8 + c) %% (SELECT count(*) FROM reference_server)) AS s
@@ -124,7 +126,7 @@ SELECT pg_temp.key(decided_at, 'decision' || i || '.' || try), id, decided_at,
        extract(epoch FROM decided_at - %(begin)s) + %(begin_s)s, 'agent-' || 1 + i %% 2, 'tarcil',
        1, '0.1.0', i, i, NULL, CASE WHEN is_placed THEN 'placed' ELSE 'refused' END,
        CASE WHEN is_placed THEN 'PlacedBestOfSample' ELSE 'CapacityShort' END, 1, is_placed::int,
-       8, 8, 100, 600, '{"capacity": 12}', CASE WHEN is_placed THEN candidates ELSE '[]' END, 0.8,
+       8, 8, 100, 600, '{"capacity": 12}', CASE WHEN is_placed THEN candidates ELSE '' END, 0.8,
        0.167, CASE WHEN i %% 20 = 0 AND is_placed THEN pg_temp.draw(i, 6) ^ 0.125 END,
        jsonb_build_object('value', run_s), (i %% 500 = 0)::int, 0.00005 + 0.0003
        * pg_temp.draw(i, 7) ^ 4, CASE WHEN is_placed THEN wait_s END

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.scheduling.core.candidate_text import candidates_text
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Placed, Within
@@ -36,7 +35,6 @@ for name in ("expected", "tarcil", "paragon_greedy", "least_loaded", "roomiest")
         outcomes = policy.place(store.view(), batch, rng)
         pairs = [(o, r) for o, r in zip(outcomes, batch) if isinstance(o, Placed)]
         done = store.commit_batch(pairs)
-        texts = [candidates_text(placed.candidates, store.topology) for placed, _ in pairs]
         store.release(done[0].allocation)
 assert sum(isinstance(each, Committed) for each in done) == 1
 print({name: n for name, n in forms().items() if n != before.get(name)}, len(before) > 30)
