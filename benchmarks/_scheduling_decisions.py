@@ -10,6 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from psycopg import abc
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.postgres import types
+from psycopg.pq import Format
 
 from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
@@ -75,11 +79,11 @@ def whole_decisions(servers: int, turns: int, policy: str = "expected") -> Rate:
         outcomes = decider.place(store.view(), batch, rng)
         pairs = [(o, r) for o, r in zip(outcomes, batch, strict=True) if isinstance(o, Placed)]
         done = store.commit_batch(pairs)
-        records = [_record(placed, store) for placed, _ in pairs]
+        records = _record_sizes([placed for placed, _ in pairs], store)
         if turn >= 3:  # the first turns compile kernels and fill caches
             used += time.process_time() - began
             decided += len(records)
-            written += sum(map(len, records))
+            written += sum(records)
         for each in done:
             if isinstance(each, Committed):
                 held.append(each.allocation)
@@ -90,8 +94,8 @@ def whole_decisions(servers: int, turns: int, policy: str = "expected") -> Rate:
 _SIZED: Final = Sized(1, None, None, 1.0, 0.9, 1.1, 1.0)
 
 
-def _record(placed: Placed, store: MemoryCluster) -> str:
-    """Text of the row that a decision stores, as COPY sends it."""
+def _record_sizes(decided: list[Placed], store: MemoryCluster) -> list[int]:
+    """Build the rows of decisions, and return the bytes that COPY sends of each."""
     from apps.scheduling.services import decisions  # noqa: PLC0415 - needs Django
     from apps.scheduling.services.allocation_store import Grant  # noqa: PLC0415
     from apps.scheduling.services.proposals import (  # noqa: PLC0415
@@ -102,11 +106,28 @@ def _record(placed: Placed, store: MemoryCluster) -> str:
 
     job: Any = _JOB
     sized_job = SizedJob(job, None, job, _SIZED, job, store.topology)
-    claim = Claim(placed.job, [0], [0], [(0.0, 0.0, 0.0)], whole=False)
-    grant = Grant(_JOB.id, _JOB.id, claim, (0,), (), ())
     agent = AgentIdentity("agent-1", "expected", 1, "1.0")
-    row = decisions.placed_row(Proposal(sized_job, placed, 1e-4), grant, agent, _NOW, 1.0, 0.1)
-    return "\t".join(map(str, row))
+    won = [
+        (
+            Proposal(sized_job, placed, 1e-4),
+            Grant(
+                _JOB.id, _JOB.id, Claim(placed.job, [0], [0], [_NONE], whole=False), (0,), (), ()
+            ),
+        )
+        for placed in decided
+    ]
+    rows = decisions.placed_rows(won, decisions.Occasion(agent, _NOW, 1.0), {_JOB.id: 0.1})
+    as_sent = Transformer()
+    as_sent.set_dumper_types(
+        [types.get_oid(name) for name in decisions.COLUMNS.values()], Format.BINARY
+    )
+    return [_bytes_sent(as_sent, row) for row in rows]
+
+
+def _bytes_sent(as_sent: abc.Transformer, row: tuple[Any, ...]) -> int:
+    """Return the size of a row in the binary format of COPY: lengths, and values not null."""
+    values = as_sent.dump_sequence(row, [PyFormat.BINARY] * len(row))
+    return 2 + 4 * len(values) + len(b"".join([value for value in values if value is not None]))
 
 
 class _Job:
@@ -117,6 +138,7 @@ class _Job:
 
 
 _JOB: Final = _Job()
+_NONE: Final = (0.0, 0.0, 0.0)
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
