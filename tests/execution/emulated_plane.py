@@ -131,13 +131,10 @@ class MemoryPlane:
         claimed, self.profiling = self.profiling[:limit], self.profiling[limit:]
         return claimed
 
-    def report_started(self, launches: Mapping[int, float]) -> None:
+    def report_launches(self, started: Mapping[int, float], ended: Sequence[EndReport]) -> None:
         self._answer()
-        self.started |= launches
-
-    def report_ended(self, reports: Sequence[EndReport]) -> None:
-        self._answer()
-        self.ended += reports
+        self.started |= started
+        self.ended += ended
 
     def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
         self._answer()

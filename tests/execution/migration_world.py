@@ -74,7 +74,7 @@ def running(units: Iterable[int], **values: Any) -> Job:
     job = claimed(**values)
     commit([proposal(job, read_copy().topology, units)], agent=ME)
     (order,) = [x for x in plane().claim_launches(100) if launch_of(job).id == x.launch]
-    plane().report_started({order.launch: 7200.0})
+    plane().report_launches({order.launch: 7200.0}, ())
     job.refresh_from_db()
     return job
 
@@ -125,7 +125,7 @@ def report(migration: Migration, *outcomes: str, at_s: float = MOVED_S) -> None:
 
 def end(job: Job, outcome: str = "finished") -> None:
     """Report the end of a job."""
-    plane().report_ended([EndReport(launch_of(job).id, MOVED_S + 10.0, outcome)])
+    plane().report_launches({}, [EndReport(launch_of(job).id, MOVED_S + 10.0, outcome)])
 
 
 def holds(job_id: UUID) -> list[tuple[str, int]]:

@@ -156,7 +156,7 @@ def test_a_job_that_loses_its_server_while_its_launch_starts() -> None:
         wait_for_a_waiter()
         order = {"parts": [[server.id, 1]]}
         launch = meanwhile(lambda: factories.launch(job, state="requested", order=order))
-        start = lambda: plane().report_started({launch.id: 7200.0})  # noqa: E731
+        start = lambda: plane().report_launches({launch.id: 7200.0}, ())  # noqa: E731
         under_way.enter_context(in_background(start))
         wait_for_a_waiter(number=2)
     job.refresh_from_db()

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,7 @@ from apps.execution.backends.emulated.port import (
     ProfilingOrder,
     ProfilingReport,
 )
+from apps.execution.core.port import EndReport
 from apps.workloads.core.framework import setting_named
 from tests.emulation.worlds import all_platforms
 from tests.execution.emulated_plane import AwayError, MemoryPlane, site
@@ -396,10 +397,10 @@ class Deaf(MemoryPlane):
 
     is_deaf = False
 
-    def report_started(self, launches: Mapping[int, float]) -> None:
+    def report_launches(self, started: Mapping[int, float], ended: Sequence[EndReport]) -> None:
         if self.is_deaf:
             raise AwayError
-        super().report_started(launches)
+        super().report_launches(started, ended)
 
 
 def test_a_job_with_an_undelivered_end_is_not_started_again() -> None:

@@ -104,8 +104,8 @@ def test_a_restart_finds_running_launches_with_their_progress() -> None:
 
 def test_a_start_updates_launch_and_job_once() -> None:
     launch = requested()
-    plane().report_started({launch.id: 3050.0})
-    plane().report_started({launch.id: 3060.0})
+    plane().report_launches({launch.id: 3050.0}, ())
+    plane().report_launches({launch.id: 3060.0}, ())
     launch.refresh_from_db()
     assert (launch.state, launch.started_s) == ("running", 3050.0)
     assert (launch.job.state, launch.job.started_s) == ("running", 3050.0)
@@ -115,8 +115,8 @@ def test_a_start_updates_launch_and_job_once() -> None:
 def test_an_end_updates_launch_and_job_and_releases_once() -> None:
     calls, launch = Calls(), running()
     end = EndReport(launch.id, 3400.0, "finished")
-    plane(calls).report_ended([end])
-    plane(calls).report_ended([end])
+    plane(calls).report_launches({}, [end])
+    plane(calls).report_launches({}, [end])
     launch.refresh_from_db()
     assert (launch.state, launch.outcome, launch.ended_s) == ("ended", "finished", 3400.0)
     assert (launch.job.state, launch.job.progress) == ("succeeded", 1.0)
@@ -131,7 +131,7 @@ def test_an_end_updates_launch_and_job_and_releases_once() -> None:
 )
 def test_other_ends_have_a_reason(outcome: str, state: str, reason: str) -> None:
     launch = running()
-    plane().report_ended([EndReport(launch.id, 3400.0, outcome, "because")])
+    plane().report_launches({}, [EndReport(launch.id, 3400.0, outcome, "because")])
     job = Job.objects.get()
     assert (job.state, job.reason_code, job.reason_message) == (state, reason, "because")
 
@@ -157,7 +157,7 @@ def test_progress_is_stored_and_sampled() -> None:
 
 def test_a_report_of_an_ended_launch_changes_nothing() -> None:
     launch = running()
-    plane().report_ended([EndReport(launch.id, 3400.0, "finished")])
+    plane().report_launches({}, [EndReport(launch.id, 3400.0, "finished")])
     performance = Performance(progress=0.5, progress_per_s=0.005)
     plane().report_jobs(3500.0, [JobReport(launch.id, performance, 0.7)])
     assert Job.objects.get().progress == 1.0

@@ -19,12 +19,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def _start() -> None:
-    plane().report_started(dict.fromkeys(Launch.objects.values_list("id", flat=True), 7200.0))
+    plane().report_launches(dict.fromkeys(Launch.objects.values_list("id", flat=True), 7200.0), ())
 
 
 def _end() -> None:
     launches = Launch.objects.values_list("id", flat=True)
-    plane().report_ended([EndReport(key, MOVED_S, "finished") for key in launches])
+    plane().report_launches({}, [EndReport(key, MOVED_S, "finished") for key in launches])
 
 
 def _move() -> None:

@@ -269,7 +269,7 @@ def _worker(jobs: list[Job], seed: int) -> Callable[[], None]:
     def end() -> None:
         chosen = [jobs[i].id for i in rng.choice(len(jobs), size=2, replace=False)]
         launches = Launch.objects.filter(job__in=chosen, state="running")
-        plane().report_ended([EndReport(x.id, 7400.0, "finished") for x in launches])
+        plane().report_launches({}, [EndReport(x.id, 7400.0, "finished") for x in launches])
 
     def lose() -> None:
         _lose([jobs[int(rng.integers(len(jobs)))].id])

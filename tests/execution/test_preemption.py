@@ -367,8 +367,8 @@ def test_a_report_twice_queues_a_victim_once() -> None:
     low([4, 5, 6, 7], priority=5)
     apply(urgent(2))
     report = EndReport(launch_of(victim).id, NOW_S + 10.0, "cancelled")
-    plane().report_ended([report])
-    plane().report_ended([report])
+    plane().report_launches({}, [report])
+    plane().report_launches({}, [report])
     assert Event.objects.filter(kind="job.queued", subject=str(victim.id)).count() == 1
     assert not JobSample.objects.exists()
 

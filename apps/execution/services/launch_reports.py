@@ -44,6 +44,25 @@ RETURNING l.job_id, l.ended_s, l.outcome, l.message, j.target, j.submitted_s, d.
 """
 
 
+def record_launches(
+    started: Mapping[int, float],
+    ended: Collection[EndReport],
+    *,
+    worker: str,
+    lease_s: float,
+    release_jobs: Callable[[Sequence[UUID]], None],
+) -> None:
+    """Record starts, as `record_started`, then ends, as `record_ended`, in one transaction."""
+    lock_launches(sorted({*started, *(report.launch for report in ended)}))
+    begun = _start(started, worker=worker, lease_s=lease_s) if started else {}
+    over = _end(ended) if ended else []
+    workloads.lock_jobs({*begun, *(row[0] for row in over)})
+    moved = workloads.start_running(begun) if begun else []
+    if over:
+        moved += _end_jobs(over, release_jobs)
+    workloads.record_transitions(moved)
+
+
 def record_started(launches: Mapping[int, float], *, worker: str, lease_s: float) -> None:
     """Record the cluster times at which launches started.
 
@@ -51,11 +70,15 @@ def record_started(launches: Mapping[int, float], *, worker: str, lease_s: float
     ----------
     lease_s : wall seconds until which the worker must have renewed its leases
     """
-    ids = sorted(launches)
-    lock_launches(ids)
-    started = number_array(launches[launch] for launch in ids)
-    changed = fetch_rows(_START, [worker, lease_s, number_array(ids), started])
-    workloads.record_transitions(workloads.start_running(dict(changed)))
+    lock_launches(sorted(launches))
+    begun = _start(launches, worker=worker, lease_s=lease_s)
+    workloads.record_transitions(workloads.start_running(begun))
+
+
+def _start(launches: Mapping[int, float], *, worker: str, lease_s: float) -> dict[UUID, float]:
+    """Start locked launches that are requested; returns the starts of their jobs."""
+    times = number_array(launches.values())
+    return dict(fetch_rows(_START, [worker, lease_s, number_array(launches), times]))
 
 
 def record_ended(
@@ -65,9 +88,15 @@ def record_ended(
 
     Jobs whose launch was preempted are queued again.
     """
-    rows = sorted(reports, key=lambda report: report.launch)
-    lock_launches(row.launch for row in rows)
-    changed = fetch_rows(
+    lock_launches(sorted(report.launch for report in reports))
+    over = _end(reports)
+    workloads.lock_jobs([row[0] for row in over])
+    workloads.record_transitions(_end_jobs(over, release_jobs))
+
+
+def _end(rows: Collection[EndReport]) -> list[tuple[Any, ...]]:
+    """End locked launches; returns the rows of those that had not ended."""
+    return fetch_rows(
         _END,
         [
             number_array(row.launch for row in rows),
@@ -77,9 +106,14 @@ def record_ended(
             [row.exit_code for row in rows],
         ],
     )
+
+
+def _end_jobs(
+    changed: Sequence[tuple[Any, ...]], release_jobs: Callable[[Sequence[UUID]], None]
+) -> list[tuple[Any, ...]]:
+    """End, or queue again, the locked jobs of ended launches; returns their event rows."""
     stranded = [row[0] for row in changed if row[2] == PREEMPTED and row[3] == TO_RESTART]
     preempted = [row[0] for row in changed if row[2] == PREEMPTED and row[3] != TO_RESTART]
-    workloads.lock_jobs([row[0] for row in changed])
     moved = workloads.end_jobs([_job_end(row) for row in changed if row[2] != PREEMPTED])
     if preempted:
         message = "its units were given to a job of higher priority"
@@ -88,7 +122,7 @@ def record_ended(
         message = "the server on which it was to restart went down"
         moved += workloads.requeue_lost(stranded, reason=Reason.BACKEND_LOST, message=message)
     release_jobs([row[0] for row in changed])
-    workloads.record_transitions(moved)
+    return moved
 
 
 def _job_end(row: tuple[Any, ...]) -> workloads.JobEnd:

@@ -12,7 +12,12 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.common.infrastructure.database import database_now, fetch_prepared, fetch_rows
+from apps.common.infrastructure.database import (
+    commit_without_flush,
+    database_now,
+    fetch_prepared,
+    fetch_rows,
+)
 from apps.operations.services import record_events
 from apps.workloads.core.shapes import Needs
 from apps.workloads.models import Job
@@ -134,7 +139,9 @@ def claim_waiting(
     now = database_now()
     values = {"agent": agent, "now": now, "until": now + timedelta(seconds=CLAIM_S)}
     values |= {"limit": limit, "start": start, **shares_as_values(shares)}
-    rows = fetch_prepared(_CLAIM, values)
+    with transaction.atomic():
+        commit_without_flush()  # a job whose claim is lost can be claimed by any agent
+        rows = fetch_prepared(_CLAIM, values)
     return [row[0] for row in rows]
 
 

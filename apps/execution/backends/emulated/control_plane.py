@@ -17,7 +17,12 @@ from typing import Final
 from uuid import UUID
 
 from apps.common.core.clock import ClusterClock
-from apps.common.infrastructure.database import copy_rows, database_now, fetch_rows
+from apps.common.infrastructure.database import (
+    commit_without_flush,
+    copy_rows,
+    database_now,
+    fetch_rows,
+)
 from apps.common.infrastructure.transactions import retry_once
 from apps.emulation.core.events import ServerReadings
 from apps.emulation.core.worlds import PAPER, world_named
@@ -46,7 +51,7 @@ from apps.execution.services.backend_holders import (
     as_holder,
     renew_backend,
 )
-from apps.execution.services.launch_reports import record_ended, record_started
+from apps.execution.services.launch_reports import record_launches
 from apps.execution.services.migration_reports import (
     cancel_claimed,
     claim_migrations,
@@ -158,8 +163,8 @@ class DatabaseControlPlane:
     @retry_once
     def claim_launches(self, limit: int) -> list[LaunchOrder]:
         """Claim launches to start, including expired claims and those of this process."""
-        self._hooks.request_launches(BACKEND, limit)
         with self._as_holder():
+            self._hooks.request_launches(BACKEND, limit)
             rows = fetch_rows(
                 _CLAIM_LAUNCHES, [self._worker, LAUNCH_LEASE_S, BACKEND, self._worker, limit]
             )
@@ -230,16 +235,16 @@ class DatabaseControlPlane:
         return [profiling_order(run) for run in runs]
 
     @retry_once
-    def report_started(self, launches: Mapping[int, float]) -> None:
-        """Report the start times of launches."""
+    def report_launches(self, started: Mapping[int, float], ended: Sequence[EndReport]) -> None:
+        """Report the start times of launches, then ends; these release the units of jobs."""
         with self._as_holder():
-            record_started(launches, worker=self._worker, lease_s=HOLD_S)
-
-    @retry_once
-    def report_ended(self, reports: Sequence[EndReport]) -> None:
-        """Report the ends of launches; ends their jobs and releases their units."""
-        with self._as_holder():
-            record_ended(reports, release_jobs=self._hooks.release_jobs)
+            record_launches(
+                started,
+                ended,
+                worker=self._worker,
+                lease_s=HOLD_S,
+                release_jobs=self._hooks.release_jobs,
+            )
 
     @retry_once
     def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
@@ -254,6 +259,7 @@ class DatabaseControlPlane:
         reported = [reported_job(by_launch[launch], at_s, *job) for launch, *job in rows]
         known = [row for row in reported if math.isfinite(row.report.performance)]
         with self._as_holder():
+            commit_without_flush()  # a lost report is followed by the next one
             workloads.report_progress([row.report for row in known])
             copy_rows(JobSample._meta.db_table, SAMPLE_COLUMNS, (row.sample for row in known))
 
@@ -270,6 +276,7 @@ class DatabaseControlPlane:
             strict=True,
         )
         with self._as_holder():
+            commit_without_flush()
             inventory_services.record_readings(
                 (inventory_services.ServerReport(*row) for row in columns),
                 backend=BACKEND,

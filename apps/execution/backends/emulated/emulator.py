@@ -269,15 +269,17 @@ class Emulator:
 
     def _deliver(self) -> None:
         """Deliver the outbox; a failed delivery leaves its reports in it."""
-        if self._outbox.started:
-            self._plane.report_started(dict(self._outbox.started))
-            self._outbox.started.clear()
-        if self._outbox.migrations:
+        started, ended = self._outbox.started, self._outbox.ended
+        if self._outbox.migrations:  # of running launches: after the starts, before the ends
+            if started:
+                self._plane.report_launches(dict(started), ())
+                started.clear()
             self._plane.report_migrations(tuple(self._outbox.migrations))
             self._outbox.migrations.clear()
-        if self._outbox.ended:
-            self._plane.report_ended(tuple(self._outbox.ended))
-            self._outbox.ended.clear()
+        if started or ended:
+            self._plane.report_launches(dict(started), tuple(ended))
+            started.clear()
+            ended.clear()
 
     def _report_slice(self) -> None:
         """Report the next slice of jobs, so that each reports once per `jobs_s`."""

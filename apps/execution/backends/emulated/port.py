@@ -198,12 +198,8 @@ class ControlPlane(Protocol):
         """Claim profiling runs, and renew the leases of those in progress here."""
         ...
 
-    def report_started(self, launches: Mapping[int, float]) -> None:
-        """Report the start times of launches."""
-        ...
-
-    def report_ended(self, reports: Sequence[EndReport]) -> None:
-        """Report the ends of launches."""
+    def report_launches(self, started: Mapping[int, float], ended: Sequence[EndReport]) -> None:
+        """Report the start times of launches, then ends."""
         ...
 
     def report_jobs(self, at_s: float, reports: Sequence[JobReport]) -> None:
