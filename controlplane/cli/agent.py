@@ -5,9 +5,11 @@ import os
 import signal
 import sys
 from argparse import Namespace
+from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 from typing import Final
+from urllib.parse import urlsplit
 
 from apps.execution.backends.agent.accounts import problem_with
 from apps.execution.backends.agent.agent import Agent, FencedError, Machine, only_agent
@@ -30,13 +32,20 @@ def declare(verbs: Verbs) -> None:
     add(
         "action",
         nargs="?",
-        choices=("run", "token", "enrol", "install"),
+        choices=("run", "token", "enrol", "rotate", "install"),
         default="run",
         help="run the agent (default); as an admin, print a token that enrols a machine; enrol"
-        " this machine; or install the agent as a systemd unit, with these options",
+        " this machine; get a new credential; or install the agent as a systemd unit, with these"
+        " options",
     )
     add("--server", required=True, metavar="NAME", help="name of this machine in the cluster")
     add("--token", help="of `berth agent token`; without it, enrol asks for one as an admin")
+    add(
+        "--insecure-http",
+        action="store_true",
+        help="permit an address without TLS that is not this machine: whoever reads the network"
+        " reads the credential, the commands and their output",
+    )
     add("--state", type=Path, metavar="DIR", help="directory of the agent (default: by name)")
     add("--user", help="account that runs the commands; root must be named to be used")
     add(
@@ -91,11 +100,15 @@ def _l3_groups(text: str) -> tuple[tuple[int, ...], ...]:
 
 def agent(client: BerthClient, args: Namespace) -> int:
     """Run the agent of a machine, or enrol the machine."""
+    if args.action == "token":
+        print_result(_token(client, args.server))
+        return Exit.OK
+    _require_tls(client.config.url, is_waived=args.insecure_http)
     match args.action:
-        case "token":
-            print_result(_token(client, args.server))
         case "enrol":
             _enrol(client, args)
+        case "rotate":
+            _rotate(client.config.url, args)
         case "install":
             _install(client.config.url, args)
         case _:
@@ -133,9 +146,29 @@ def _install(url: str, args: Namespace) -> None:
         "--peak-watts": args.peak_watts,
     }
     options = [text for name, value in given.items() if value for text in (name, str(value))]
+    options += ["--insecure-http"] if args.insecure_http else []
     is_started = install(args.server, options, root=args.root)
     next_step = "started" if is_started else f"start it with systemctl enable --now {UNIT.name}"
     print_message(f"berth: installed {args.root / PROGRAM} and {args.root / UNIT}; {next_step}")
+
+
+def _require_tls(url: str, *, is_waived: bool) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "https" or is_waived or _is_loopback(parts.hostname or ""):
+        return
+    raise CliError(
+        f"the address {url} has no TLS: an agent needs https://",
+        detail="its credential, the commands and their output would cross the network readable;"
+        " --insecure-http permits it",
+        code=Exit.USAGE,
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _require_user(args: Namespace) -> None:
@@ -170,24 +203,50 @@ def _enrol(client: BerthClient, args: Namespace) -> None:
         raise CliError("the machine was not enrolled", detail=str(error)) from error
     if found["server"] != args.server:
         raise CliError(f"the token was for {found['server']}; ask for another one")
-    path = _state(args) / "credential"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(found["credential"])
+    path = _store_credential(_state(args), found["credential"])
     print_message(f"berth: enrolled as {args.server}; credential stored in {path}")
+
+
+def _rotate(url: str, args: Namespace) -> None:
+    """Replace the stored credential; the old one is valid until the new one is used."""
+    state = _state(args)
+    try:
+        found = Link(url, _credential(state, args.server)).post("credential", {})
+    except (AwayError, RefusedError) as error:
+        raise CliError("the credential was not replaced", detail=str(error)) from error
+    path = _store_credential(state, found["credential"])
+    print_message(
+        f"berth: new credential stored in {path}; restart the agent, and the old one ends"
+    )
+
+
+def _store_credential(state: Path, credential: str) -> Path:
+    """Replace the credential of a state directory: a crash leaves the old or the new one."""
+    path, new = state / "credential", state / "credential.new"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(credential)
+        stream.flush()
+        os.fsync(stream.fileno())
+    new.replace(path)
+    return path
+
+
+def _credential(state: Path, server: str) -> str:
+    try:
+        return (state / "credential").read_text().strip()
+    except FileNotFoundError:
+        raise CliError(
+            "this machine is not enrolled",
+            next_command=f"berth agent enrol --server {server}",
+        ) from None
 
 
 def _run(url: str, args: Namespace) -> int:
     _require_user(args)
     _require_accounts(args.allow_users)
     state = _state(args)
-    try:
-        credential = (state / "credential").read_text().strip()
-    except FileNotFoundError:
-        raise CliError(
-            "this machine is not enrolled",
-            next_command=f"berth agent enrol --server {args.server}",
-        ) from None
+    credential = _credential(state, args.server)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="berth agent: %(message)s")
     machine = Machine(
         server=args.server,

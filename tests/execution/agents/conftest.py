@@ -54,6 +54,7 @@ class Machine:
     state: Path
     process: "subprocess.Popen[bytes] | None" = None
     prefix: tuple[str, ...] = ()  # of the command of the agent
+    options: tuple[str, ...] = ()  # further ones of the agent
 
     def start(self, *more: str) -> None:
         """Start the agent and wait until it is registered."""
@@ -63,7 +64,8 @@ class Machine:
                 [
                     *(*self.prefix, sys.executable, "-m", "controlplane.cli.main", "agent"),
                     *("--server", self.name, "--state", str(self.state), "--url", self.url),
-                    *("--user", "root" if os.geteuid() == 0 else "", "--memory", "1Gi", *more),
+                    *("--user", "root" if os.geteuid() == 0 else "", "--memory", "1Gi"),
+                    *(*self.options, *more),
                 ],
                 cwd=ROOT, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]},
             )  # fmt: skip

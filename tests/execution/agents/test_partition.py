@@ -23,6 +23,7 @@ def test_a_machine_that_is_cut_off_for_a_moment_keeps_its_tasks(
     with network(kind, site.url) as way:
         machine = site.machine("box-1", is_started=False)
         machine.url, machine.prefix = way.url, way.prefix
+        machine.options = ("--insecure-http",)  # a network of this machine
         machine.start()
         job = site.submit("sh", "-c", WAIT)
         site.until(job, "running")
@@ -45,6 +46,7 @@ def test_a_machine_that_is_cut_off_for_its_lease_stops_its_tasks_before_they_run
     with network(kind, site.url) as way:
         machine = site.machine("box-1", is_started=False)
         machine.url, machine.prefix = way.url, way.prefix
+        machine.options = ("--insecure-http",)  # a network of this machine
         machine.start()
         job = site.submit("sh", "-c", WAIT)
         site.until(job, "running")
