@@ -8,9 +8,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -24,6 +26,8 @@ from apps.profiling.core.windows import Basis, Fault, fault_of
 from tests.execution.profiler.conftest import may_be_realtime, session
 
 PAIRS = 6
+ENOUGH = 3  # valid pairs, of which the median is judged
+MAX_PAIRS = 80  # that are measured for them: about a minute
 SPIN = [sys.executable, "-I", "-S", "-c", "while True: pass"]
 
 
@@ -77,6 +81,21 @@ def pairs_of(run: Session, process: StressProcess) -> list[Pair]:
     return [run.pair(process, 100, bool(number % 2)) for number in range(PAIRS)]
 
 
+def valid_pairs(run: Session, process: StressProcess) -> list[Pair]:
+    """Measure until enough pairs count, with patience for a busy machine; at least one does."""
+    pairs: list[Pair] = []
+    while len(pairs) < MAX_PAIRS and len(valid(pairs)) < ENOUGH:
+        pairs.append(run.pair(process, 100, bool(len(pairs) % 2)))
+    faults = Counter(pair.fault(Basis.CPU) for pair in pairs)
+    assert valid(pairs), f"no pair of {len(pairs)} counts: {faults}"
+    return valid(pairs)
+
+
+def ratio(pairs: list[Pair], basis: Basis) -> float:
+    """Return the median speed next to the stressor, relative to that without it."""
+    return median(pair.on.speed(basis) / pair.off.speed(basis) for pair in pairs)
+
+
 @contextmanager
 def foreign_load(cpu: int) -> Iterator[None]:
     """Let another program use a core all the time."""
@@ -104,20 +123,31 @@ def state_of(run: Session, process: StressProcess) -> State:
     return measure(lambda level, first: run.pair(process, level, first), Basis.CPU, PRIOR).state
 
 
-@pytest.mark.parametrize("is_realtime", SCHEDULING)
 def test_a_stressor_on_the_same_core_halves_wall_speed_only(
-    compute: list[str], tmp_path: Path, is_realtime: bool
+    compute: list[str], tmp_path: Path
 ) -> None:
+    # the best class that this machine allows: a busy core leaves ordinary programs no valid pair
     with (
-        session(compute, tmp_path, is_realtime=is_realtime) as run,
+        session(compute, tmp_path, is_realtime=may_be_realtime()) as run,
         stressor(run, "core") as process,
     ):
+        pairs = valid_pairs(run, process)
+    assert wrong(pairs) == []
+    assert 0.35 < ratio(pairs, Basis.WALL) <= 0.7
+    assert 0.9 < ratio(pairs, Basis.CPU) < 1.1
+    for pair in pairs:
+        assert pair.on.told == 0.5
+        assert pair.on.pressed > 0.4
+
+
+def test_pairs_under_ordinary_scheduling_that_count_are_right(
+    compute: list[str], tmp_path: Path
+) -> None:
+    with session(compute, tmp_path) as run, stressor(run, "core") as process:
         pairs = pairs_of(run, process)
     assert wrong(pairs) == []
     for pair in valid(pairs):
         assert 0.35 < pair.on.speed(Basis.WALL) / pair.off.speed(Basis.WALL) < 0.7
-        assert pair.on.told == 0.5
-        assert pair.on.pressed > 0.4
 
 
 @pytest.mark.parametrize("kind", [NeverTold, Stopped, Boasting])
