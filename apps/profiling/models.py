@@ -51,6 +51,9 @@ class ProfilingRun(models.Model):
     claimed_by = models.CharField(max_length=63, blank=True)
     claimed_until = models.DateTimeField(null=True)
     attempts = models.PositiveIntegerField(default=0)
+    is_awaited = models.BooleanField(
+        default=True, help_text="whether jobs of the application wait until it has ended"
+    )
     message = models.CharField(max_length=500, blank=True)
     result = models.JSONField(null=True, help_text="cells, seconds, and what is missing and why")
 

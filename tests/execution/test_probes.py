@@ -1,6 +1,7 @@
 """Profiles of commands whose agent is missing, lost or refuses: the jobs run without them."""
 
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pytest_django import Settings
 from apps.common.core.errors import ConflictError
 from apps.execution.models import Launch, LaunchState, ServerAgent
 from apps.execution.services.agents import orders_of
+from apps.execution.services.launches import release_jobs
 from apps.execution.services.probes import APPLICATION, advance_probes
 from apps.inventory.core.backends import AGENT
 from apps.inventory.models import ChangeKind, Server
@@ -32,11 +34,7 @@ pytestmark = pytest.mark.django_db
 def server(db: None) -> Server:
     """One machine of two cores, whose agent can profile."""
     factories.cluster(seen_cluster_s=3000.0)
-    server = factories.server("box-1", of=factories.platform("box", cores=2), backend=AGENT)
-    ServerAgent.objects.create(name="box-1", server=server, facts={"probe": True})
-    now = cluster_time()
-    append_changes([NewChange(ChangeKind.TOPOLOGY, server.id)], at=now.at, cluster_s=now.cluster_s)
-    return server
+    return add_server("box-1", 2)
 
 
 def submit(**values: Any) -> Job:
@@ -132,21 +130,75 @@ def test_without_an_able_agent_the_job_runs_without_a_profile() -> None:
     assert submit(copyable=True, command=["xz", "other"]).state != "profiling"
 
 
-def test_a_profile_without_free_cores_is_given_up(settings: Settings) -> None:
-    blocking = submit(command=["sleep"], units=2)
+def add_server(name: str, cores: int) -> Server:
+    """Add a machine whose agent can profile."""
+    server = factories.server(name, of=factories.platform(name, cores=cores), backend=AGENT)
+    digest = sha256(name.encode()).digest()
+    ServerAgent.objects.create(name=name, server=server, digest=digest, facts={"probe": True})
+    now = cluster_time()
+    append_changes([NewChange(ChangeKind.TOPOLOGY, server.id)], at=now.at, cluster_s=now.cluster_s)
+    return server
+
+
+def free(job: Job) -> None:
+    cancel_jobs([job.pk])
+    release_jobs([job.pk])
+
+
+def test_a_profile_waits_until_nothing_else_runs_on_its_server() -> None:
+    larger = add_server("box-4", 4)
+    small = submit(command=["sleep"], constraints={"platforms": ["box-1"]})
+    neighbour = submit(command=["sleep"], constraints={"platforms": ["box-4"]})
+    assert (small.state, neighbour.state) == ("starting", "starting")
+    submit(copyable=True)
+    advance_probes()
+    schedule()
+    # one of two cores is free on one server, three of four on the other
+    probe = probe_of(the_run())
+    assert (probe.state, probe.units_requested) == ("queued", 2)
+    free(small)
+    schedule()
+    assert len(fresh(probe).allocations.get().unit_ids) == 2
+    # nothing else starts next to it
+    free(neighbour)
+    assert submit(command=["sleep"], units=4).allocations.get().server_id == larger.pk
+    assert submit(command=["sleep"]).state == "queued"
+
+
+def test_a_profile_takes_all_units_of_an_idle_server_of_another_size(server: Server) -> None:
+    submit(command=["sleep"])
+    larger = add_server("box-4", 4)
+    submit(copyable=True)
+    advance_probes()
+    schedule()
+    held = probe_of(the_run()).allocations.get()
+    assert (held.server_id, len(held.unit_ids)) == (larger.pk, 4)
+
+
+def test_jobs_go_on_while_a_profile_waits_for_an_idle_server(settings: Settings) -> None:
+    blocking = submit(command=["sleep"])
     job = submit(copyable=True)
     advance_probes()
     schedule()
     advance_probes()
-    assert the_run().state == RunState.RUNNING
+    assert fresh(job).state == "profiling"
     Job.objects.filter(pk=the_run().pk).update(
         created_at=probe_of(the_run()).created_at - timedelta(seconds=settings.PROBE_WAIT_S + 1)
     )
     advance_probes()
-    assert the_run().message == "no agent had 2 free cores within 300 s"
-    assert probe_of(the_run()).state == "cancelled"
-    assert fresh(blocking).state == "starting"
-    assert fresh(job).state == "queued"
+    schedule()
+    assert fresh(job).state == "starting"
+    # the profile waits on, and no other job waits for it
+    advance_probes()
+    assert (the_run().state, the_run().is_awaited) == (RunState.RUNNING, False)
+    later = submit(copyable=True)
+    assert later.state == "queued"
+    for each in (blocking, job, later):
+        free(each)
+    schedule()
+    advance_probes()
+    assert the_run().state == RunState.RUNNING
+    assert len(probe_of(the_run()).allocations.get().unit_ids) == 2
 
 
 def test_a_profile_that_is_lost_again_and_again_is_given_up(settings: Settings) -> None:

@@ -1,17 +1,20 @@
 """Profiling of commands by agents: a run becomes a job that measures a copy of the command.
 
-The job of a run has the id of the run. It holds units as other jobs do, so no other job runs on
-its cores; its launch, limits and loss are those of any command. Its output is the report.
+The job of a run has the id of the run. It needs all units of a server: stressors press caches,
+memory, disk and network, which all cores share, so no other job may run there. Its launch, limits
+and loss are those of any command. Its output is the report.
 """
 
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from apps.classification.services.reports import record_profile
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
@@ -25,7 +28,7 @@ from apps.operations.core.states import OperationStatus
 from apps.operations.services import NewEvent, OperationChange, mirror_operations, record_events
 from apps.profiling import selectors as profiling_selectors
 from apps.profiling.core.measurements import ProfilingStep
-from apps.profiling.core.probe import UNITS, missing_cells
+from apps.profiling.core.probe import MIN_UNITS, missing_cells
 from apps.profiling.models import OPEN_STATES, ProfilingRun, RunState
 from apps.profiling.services import (
     lock_applications,
@@ -33,6 +36,7 @@ from apps.profiling.services import (
     record_profiled,
     record_progress,
 )
+from apps.scheduling.models import Allocation
 from apps.workloads import services as workloads
 from apps.workloads.core.archives import Archive
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
@@ -44,6 +48,14 @@ APPLICATION: Final = "berth-profile"  # of the jobs that measure
 MAX_OUTPUT: Final = 1 << 20
 MAX_REASON: Final = 300
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Servers of equal size that can profile; ``units`` are all of one."""
+
+    units: int
+    platforms: tuple[str, ...]
 
 
 def advance_probes() -> None:
@@ -66,16 +78,16 @@ def _start(run: ProfilingRun) -> None:
     waiting = _waiting_job(run)
     if waiting is None or _is_cancelled(run):
         _end(run, RunState.CANCELLED, "no job waits for it")
-    elif not _able_agents():
-        _end(run, RunState.FAILED, f"no agent can profile: it needs {UNITS} cores and numpy")
+    elif (shape := _server_shape()) is None:
+        _end(run, RunState.FAILED, f"no agent can profile: it needs {MIN_UNITS} cores and numpy")
     else:
         try:
-            _submit(run, waiting)
+            _submit(run, waiting, shape)
         except (ConflictError, InvalidInputError) as error:
             _end(run, RunState.FAILED, str(error))
 
 
-def _submit(unlocked: ProfilingRun, waiting: Job) -> None:
+def _submit(unlocked: ProfilingRun, waiting: Job, shape: _Shape) -> None:
     with transaction.atomic():
         run = _locked(unlocked)
         if run is None or run.state != RunState.QUEUED:
@@ -83,9 +95,9 @@ def _submit(unlocked: ProfilingRun, waiting: Job) -> None:
         run.state, run.started_s, run.attempts = RunState.RUNNING, cluster_now(), 1
         run.claimed_by = AGENT
         run.save(update_fields=["state", "started_s", "attempts", "claimed_by"])
-        events = _mirror(run, "waits for free cores")
+        events = _mirror(run, "waits for a server on which nothing runs")
         workloads.submit_jobs(
-            [_spec(run, waiting)],
+            [_spec(run, waiting, shape)],
             project=waiting.project,
             user=waiting.created_by,
             correlation_id=waiting.correlation_id,
@@ -93,17 +105,17 @@ def _submit(unlocked: ProfilingRun, waiting: Job) -> None:
         record_events(events)
 
 
-def _spec(run: ProfilingRun, waiting: Job) -> JobSpec:
+def _spec(run: ProfilingRun, waiting: Job, shape: _Shape) -> JobSpec:
     program = waiting.program or {}
     return JobSpec(
         id=run.pk,
         application=APPLICATION,
         target=BestEffort(),
         name=f"profile-{run.application.name[:100]}-{run.pk.hex[-8:]}",
-        units=UNITS,
+        units=shape.units,
         duration_s=settings.PROBE_LIMIT_S,
         priority=waiting.priority,
-        constraints=Constraints(locality="server"),
+        constraints=Constraints(platforms=shape.platforms, locality="server"),
         command=tuple(program["command"]),
         environment=program["environment"],
         working_directory=program["working_directory"],
@@ -120,27 +132,36 @@ def _follow(run: ProfilingRun) -> None:
         _end(run, RunState.FAILED, "its job was deleted")
     elif job.state == JobState.SUCCEEDED:
         _store(run, job)
-    elif _is_cancelled(run) or _waiting_job(run) is None:
+    elif _is_cancelled(run) or (run.is_awaited and _waiting_job(run) is None):
         workloads.cancel_jobs([job.pk])
         _end(run, RunState.CANCELLED, "cancelled, or no job waits for it")
     elif job.state in TERMINAL_STATES:
         _end(run, RunState.FAILED, _reason(job))
-    elif (reason := _gives_up(job)) is not None:
+    elif job.launches.count() > settings.PROBE_ATTEMPTS:
         workloads.cancel_jobs([job.pk])
-        _end(run, RunState.FAILED, reason)
+        message = f"no agent finished it in {settings.PROBE_ATTEMPTS} attempts"
+        _end(run, RunState.FAILED, message)
     elif job.state == JobState.RUNNING:
         _record_progress(run, job)
+    elif job.state == JobState.QUEUED and run.is_awaited and _is_overdue(job):
+        _release_jobs(run)
 
 
-def _gives_up(job: Job) -> str | None:
-    """Return why a profile is given up; None if it goes on."""
-    launches = job.launches.count()
-    if launches > settings.PROBE_ATTEMPTS:
-        return f"no agent finished it in {settings.PROBE_ATTEMPTS} attempts"
-    waited = database_now() - job.created_at
-    if not launches and waited > timedelta(seconds=settings.PROBE_WAIT_S):
-        return f"no agent had {UNITS} free cores within {settings.PROBE_WAIT_S:g} s"
-    return None
+def _is_overdue(job: Job) -> bool:
+    return database_now() - job.created_at > timedelta(seconds=settings.PROBE_WAIT_S)
+
+
+def _release_jobs(unlocked: ProfilingRun) -> None:
+    """Place the jobs that wait for a profile without it; the profile still waits for a server."""
+    with transaction.atomic():
+        run = _locked(unlocked)
+        if run is None or run.state != RunState.RUNNING:
+            return
+        run.is_awaited = False
+        run.save(update_fields=["is_awaited"])
+        events = _mirror(run, "waits for a server on which nothing runs; jobs go on without it")
+        workloads.queue_profiled(run.application_id)
+        record_events(events)
 
 
 def _record_progress(run: ProfilingRun, job: Job) -> None:
@@ -229,11 +250,18 @@ def _is_cancelled(run: ProfilingRun) -> bool:
     return rows.exists()
 
 
-def _able_agents() -> bool:
-    able = ServerAgent.objects.filter(
-        revoked_at=None, facts__probe=True, server__platform__cores__gte=UNITS
+def _server_shape() -> _Shape | None:
+    """Return which servers a profile can have for itself: idle ones first, then small ones."""
+    able = Server.objects.filter(
+        pk__in=ServerAgent.objects.filter(revoked_at=None, facts__probe=True).values("server"),
+        cores__gte=MIN_UNITS,
     )
-    return able.exists()
+    held = Allocation.objects.filter(server_id=OuterRef("pk"), released_seq=None)
+    first = able.annotate(is_used=Exists(held)).order_by("is_used", "cores", "pk").first()
+    if first is None:
+        return None
+    names = able.filter(cores=first.cores).values_list("platform__name", flat=True)
+    return _Shape(first.cores, tuple(sorted(set(names))))
 
 
 def _reason(job: Job) -> str:

@@ -7,7 +7,7 @@ from apps.profiling.core.measurements import MissingCell
 from apps.profiling.core.sensitivity import State
 from apps.profiling.core.stressors import STRESSORS
 
-UNITS: Final = 2  # a core of the copy, and one of the stressors and the profiler
+MIN_UNITS: Final = 2  # a core of the copy, and one of the stressors and the profiler
 WINDOW_S: Final = 0.4
 
 

@@ -69,17 +69,16 @@ def request_runs(application_ids: Iterable[UUID]) -> int:
 
 
 def request_probes(application_ids: Iterable[UUID]) -> set[UUID]:
-    """Request a run of each application of commands that never had one; return those with one.
+    """Request a run of each application of commands that never had one.
 
-    Runs in the caller's transaction, and records no event. An application whose run has ended
-    without a result is not measured again.
+    Returns the applications whose jobs wait for an open run. Runs in the caller's transaction, and
+    records no event. An application whose run has ended without a result is not measured again.
     """
     applications = lock_applications(application_ids)
-    had = dict(
-        ProfilingRun.objects.filter(application__in=applications)
-        .order_by("created_at")
-        .values_list("application_id", "state")
-    )
+    had = {
+        run.application_id: run.state in OPEN_STATES and run.is_awaited
+        for run in ProfilingRun.objects.filter(application__in=applications).order_by("created_at")
+    }
     new = [application for application in applications if application.id not in had]
     waiting = waiting_projects([application.id for application in new])
     now_s = cluster_now()
@@ -98,7 +97,7 @@ def request_probes(application_ids: Iterable[UUID]) -> set[UUID]:
         run.operation = _new_operation(run, None)
     Operation.objects.bulk_create(run.operation for run in runs if run.operation)
     ProfilingRun.objects.bulk_create(runs)
-    return {key for key, state in had.items() if state in OPEN_STATES} | {a.id for a in new}
+    return {key for key, is_awaited in had.items() if is_awaited} | {a.id for a in new}
 
 
 def request_run(
