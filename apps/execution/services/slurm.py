@@ -25,7 +25,6 @@ from apps.execution.core.slurm.shapes import (
     platform_of,
     project_of,
 )
-from apps.execution.core.slurm.usage import Usage
 from apps.execution.core.slurm.values import SlurmJob, SlurmNode
 from apps.execution.models import SlurmJob as SlurmRow
 from apps.inventory import services as inventory
@@ -170,15 +169,6 @@ def end_unplaced(job: UUID, end: End, *, at_s: float) -> None:
 def forget(slurm_ids: Collection[int]) -> None:
     """Compare these jobs no more: they have ended in Slurm and in Berth."""
     SlurmRow.objects.filter(slurm_id__in=slurm_ids, is_open=True).update(is_open=False)
-
-
-def record_usage(usage: Mapping[int, Usage]) -> None:
-    """Store what jobs have used so far."""
-    rows = list(SlurmRow.objects.filter(slurm_id__in=usage, is_open=True))
-    for row in rows:
-        row.cpu_s = usage[row.slurm_id].cpu_s
-        row.max_rss_bytes = usage[row.slurm_id].max_rss_bytes
-    SlurmRow.objects.bulk_update(rows, ["cpu_s", "max_rss_bytes"])
 
 
 def sync_nodes(nodes: Sequence[SlurmNode]) -> dict[str, str]:

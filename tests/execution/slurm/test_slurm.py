@@ -364,6 +364,9 @@ def test_usage_of_running_jobs_is_stored(world: World) -> None:
     assert row.max_rss_bytes is not None
     assert row.cpu_s >= 1.0
     assert row.max_rss_bytes > 2**20
+    sample = row.job.samples.get()
+    assert 0.0 < sample.cpu_share <= 1.0
+    assert sample.memory_bytes == row.max_rss_bytes
 
 
 def test_a_refused_placement_is_taken_back_and_tried_again(

@@ -26,6 +26,7 @@ from apps.execution.core.slurm.values import Phase, SlurmJob, SlurmNode
 from apps.execution.selectors.slurm import KnownJob, known_jobs
 from apps.execution.services import slurm as services
 from apps.execution.services.launches import request_launches
+from apps.execution.services.slurm_usage import record_usage
 from apps.execution.services.suspension import GIVEN_UP, OBSERVED, record_suspensions
 from apps.inventory.core.backends import SLURM
 
@@ -137,7 +138,7 @@ class SlurmBackend:
         if self._holder.is_due("usage", wall_s, USAGE_S):
             running = [j for j in self._known if j in jobs and jobs[j].phase is Phase.RUNNING]
             usage = self.slurm.usage(running)
-            self._holder.write(lambda: services.record_usage(usage))
+            self._holder.write(lambda: record_usage(usage))
 
     def _place_held(self) -> None:
         """Place what Berth has placed since Slurm was asked; it held these jobs a moment ago."""
