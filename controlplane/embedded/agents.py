@@ -4,6 +4,7 @@ import os
 import pwd
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from controlplane.embedded.processes import LauncherError
 
 AGENTS: Final = ("box-1", "box-2", "box-3")
 AT_A_TIME: Final = 4
+REGISTER_S: Final = 60.0
 CLIENT: Final = ("-m", "controlplane.cli.main")
 _PRIMES: Final = "print([n for n in range(2, 3000) if all(n % d for d in range(2, n))])"
 _HASH: Final = "import hashlib as h; print(h.pbkdf2_hmac('sha256', b'a', b'b', 500000).hex())"
@@ -90,11 +92,24 @@ def enrol(name: str, home: Path, environment: dict[str, str]) -> None:
 
 def run_programs() -> int:
     """Run all programs with `berth run`, a few at a time; print one line for each."""
+    await_machines()
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for line in pool.map(_run_program, PROGRAMS):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
     return 0
+
+
+def await_machines() -> None:
+    """Wait until all agents have registered, for a minute: no command is accepted before."""
+    until = time.monotonic() + REGISTER_S
+    while time.monotonic() < until and not all(map(_is_registered, AGENTS)):
+        time.sleep(0.5)
+
+
+def _is_registered(name: str) -> bool:
+    command = [sys.executable, *CLIENT, "servers", name]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - our own program
 
 
 def _run_program(name: str) -> str:
