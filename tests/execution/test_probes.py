@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Project
 from apps.common.core.errors import ConflictError
 from apps.execution.models import Launch, LaunchState, ServerAgent
 from apps.execution.services.agents import orders_of
@@ -39,10 +41,14 @@ def server(db: None) -> Server:
 
 def submit(**values: Any) -> Job:
     """Submit a command, and let agents of the scheduler decide on it."""
+    return submit_as(Role.OPERATOR, "default", **values)
+
+
+def submit_as(role: Role, project: str, **values: Any) -> Job:
     (job,) = submit_jobs(
         [parse_job({"command": ["xz", "-k", "in"], **values})],
-        project=factories.project(),
-        user=factories.user(),
+        project=Project.objects.get_or_create(name=project)[0],
+        user=factories.user(role=role),
         correlation_id="request-1",
     )
     schedule()
@@ -68,6 +74,17 @@ def probe_of(run: ProfilingRun) -> Job:
 def test_a_job_that_permits_no_copies_is_placed_at_once() -> None:
     assert submit().state == "starting"
     assert not ProfilingRun.objects.exists()
+
+
+def test_a_profile_by_copies_of_a_submitter_counts_only_in_the_project() -> None:
+    names = {"xz": "a:xz", "a:xz": "a:xz", "b:xz": "a:b:xz", "x" * 127: "a:" + "x" * 125}
+    for given, name in names.items():
+        job = submit_as(Role.SUBMITTER, "a", copyable=True, application=given)
+        assert (job.application.name, job.state) == (name, "profiling")
+    # the jobs of others, and those of an operator, keep the name that they give
+    assert submit_as(Role.SUBMITTER, "b").application.name == "xz"
+    assert submit_as(Role.SUBMITTER, "b", copyable=True).application.name == "b:xz"
+    assert submit_as(Role.OPERATOR, "b", copyable=True).application.name == "xz"
 
 
 def test_a_job_that_measures_is_submitted_again_as_the_command_itself() -> None:

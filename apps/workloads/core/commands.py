@@ -34,6 +34,7 @@ PROGRESS_LIMITS_S: Final = (1.0, 3600.0)
 _OF_COMMANDS: Final = (
     *("environment", "working_directory", "files", "user", "copyable", "progress_command"),
 )
+MAX_APPLICATION: Final = 127  # characters of a name
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -236,3 +237,11 @@ def require_target_of_command(target: Target) -> None:
 def _wrong_target(at: str) -> FieldProblem:
     detail = f"of a command must be one of {', '.join(sorted(_TARGETS))}"
     return problem(f"{at}/target", "contradiction", detail)
+
+
+def owned_application(project: str, application: str) -> str:
+    """Return the name of an application that only one project profiles, such as "team:train"."""
+    prefix = f"{project}:"
+    if application.startswith(prefix):
+        return application
+    return f"{prefix}{application}"[:MAX_APPLICATION].rstrip("._:/+-")

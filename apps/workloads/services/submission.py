@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db.models import JSONField
 
+from apps.accounts.core.roles import Role, includes
 from apps.accounts.models import Project, User
 from apps.accounts.services import keep_open
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
@@ -15,6 +16,7 @@ from apps.inventory.core.backends import Capability
 from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import record_events
 from apps.workloads.core.arrays import ArraySpec, member_name
+from apps.workloads.core.commands import owned_application
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
@@ -47,6 +49,7 @@ def submit_jobs(
     _require_backend(specs)
     if not keep_open(project.pk):
         raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
+    specs = [_own_if_copied(spec, project, user) for spec in specs]
     applications = _applications(specs)
     store_archives([spec.files for spec in specs if spec.files is not None], project)
     now = cluster_time()
@@ -163,6 +166,17 @@ def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
     for spec in specs:
         _require_same_nature(spec, rows[spec.application])
     return rows
+
+
+def _own_if_copied(spec: JobSpec, project: Project, user: User) -> JobSpec:
+    """Give a copyable command an application of its project, unless an operator submits it.
+
+    Its copies set the scores of the application, which place all jobs of that name: those of other
+    projects too.
+    """
+    if not spec.copyable or includes(user.role, Role.OPERATOR):
+        return spec
+    return replace(spec, application=owned_application(project.name, spec.application))
 
 
 def _require_same_nature(spec: JobSpec, application: Application) -> None:
