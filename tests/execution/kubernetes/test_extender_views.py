@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from apps.execution.backends.kubernetes import extender_views
 from apps.execution.backends.kubernetes.extender_views import STALE_S, Views
 from apps.inventory.core.backends import KUBERNETES
 from tests import factories
@@ -30,3 +31,20 @@ def test_profiles_are_read_when_they_are_asked_for() -> None:
     assert (views.profile(None), views.profile("web")) == (None, None)
     views.refresh()
     assert views.profile("web") is None  # there is none
+
+
+def test_the_application_that_was_asked_for_least_recently_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(extender_views, "profile_named", read.append)
+    monkeypatch.setattr(extender_views, "MAX_PROFILES", 2)
+    views = Views()
+    for name in ("a", "b", "a", "c"):
+        views.profile(name)
+    views.refresh()
+    assert read == ["a", "c"]
+    views.profile("b")
+    views.refresh()
+    # "a" made room for it; "c" was read a moment ago
+    assert read == ["a", "c", "b"]

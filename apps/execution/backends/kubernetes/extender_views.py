@@ -21,7 +21,7 @@ logger = logging.getLogger("berth.kubernetes")
 REFRESH_S: Final = 0.5
 STALE_S: Final = 60.0  # an older copy judges nothing
 PROFILE_S: Final = 60.0  # after which a profile is read again
-MAX_PROFILES: Final = 1000
+MAX_PROFILES: Final = 1000  # kept, of the applications that were asked for last
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Views:
     _follower: ClusterFollower = field(default_factory=ClusterFollower)
     _view: View | None = None
     _read_at: float = 0.0
-    _profiles: dict[str, tuple[Profile | None, float]] = field(default_factory=dict)
-    _asked: set[str] = field(default_factory=set)
+    # by name, least recently asked for first; the time is None until it was read
+    _profiles: dict[str, tuple[Profile | None, float | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _stop: Event = field(default_factory=Event)
     _thread: Thread | None = None
@@ -47,9 +47,11 @@ class Views:
         if application is None:
             return None
         with self._lock:
-            if len(self._asked) < MAX_PROFILES:
-                self._asked.add(application)
-            return self._profiles.get(application, (None, 0.0))[0]
+            found = self._profiles.pop(application, (None, None))
+            if len(self._profiles) >= MAX_PROFILES:
+                del self._profiles[next(iter(self._profiles))]
+            self._profiles[application] = found
+            return found[0]
 
     def refresh(self) -> None:
         """Read the changes of the cluster, and the profiles that are missing or old."""
@@ -59,13 +61,14 @@ class Views:
             self._view, self._read_at = view, now_s
             due = [
                 name
-                for name in self._asked
-                if name not in self._profiles or now_s > self._profiles[name][1] + PROFILE_S
+                for name, (_, read_s) in self._profiles.items()
+                if read_s is None or now_s > read_s + PROFILE_S
             ]
         for name in due:
             found = profile_named(name)
             with self._lock:
-                self._profiles[name] = (found, now_s)
+                if name in self._profiles:  # not evicted meanwhile
+                    self._profiles[name] = (found, now_s)
 
     def start(self) -> None:
         """Refresh in a thread of its own."""
