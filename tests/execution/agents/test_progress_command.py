@@ -2,12 +2,13 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from apps.execution.backends.agent import progress
+from apps.execution.backends.agent import command, progress
 from apps.execution.backends.agent.progress import ProgressCommand
 from apps.execution.selectors.agents import output
 from tests.execution.agents.conftest import Site, eventually
@@ -36,8 +37,8 @@ def running(tmp_path: Path, failures: list[str]) -> Iterator[Callable[[str], Pro
         return made[-1]
 
     yield make
-    for command in made:
-        command.stop()
+    for each in made:
+        each.stop()
 
 
 def ticking(command: ProgressCommand, holds: Callable[[], object]) -> None:
@@ -102,6 +103,52 @@ def test_the_first_failure_is_said_once(
     (text,) = failures
     assert text.startswith(f"berth: the progress command {reason}")
     assert not (tmp_path / "said").exists()
+
+
+def test_a_directory_that_hangs_does_not_stop_the_supervisor(
+    running: Callable[[str], ProgressCommand],
+    failures: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "LIMIT_S", 0.5)
+    monkeypatch.setattr(command, "_execute", lambda order: time.sleep(5.0))  # in the fork
+    waiting, longest_s = running("echo 1"), 0.0
+
+    def has_failed() -> bool:
+        nonlocal longest_s
+        begun_s = time.monotonic()
+        waiting.tick()
+        longest_s = max(longest_s, time.monotonic() - begun_s)
+        return bool(failures)
+
+    eventually(has_failed)
+    assert failures == ["berth: the progress command was stopped after 0.5 s\n"]
+    assert longest_s < 2.0
+
+
+def test_a_process_that_cannot_be_forked_does_not_stop_the_supervisor(
+    running: Callable[[str], ProgressCommand],
+    failures: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(groups: object) -> None:
+        raise OSError("no process is left")
+
+    monkeypatch.setattr(progress, "Command", refused)
+    ticking(running("echo 1"), lambda: failures)
+    assert failures == ["berth: the progress command could not be started: no process is left\n"]
+
+
+def test_output_without_end_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[bytes] = []
+
+    def read(pipe: int, size: int) -> bytes:
+        assert len(parts) < 1000
+        parts.append(b"x" * size)
+        return parts[-1]
+
+    monkeypatch.setattr(os, "read", read)
+    assert progress._read(0) == b"x" * progress.KEPT_BYTES
 
 
 @pytest.mark.agent

@@ -47,11 +47,24 @@ class Command:
             os.close(each)
 
     def run(self, order: Mapping[str, Any]) -> None:
-        """Make the process the command of an order.
+        """Make the process the command of an order; waits until it is, or could not.
 
         Raises
         ------
         OSError : it could not be started; the text says why.
+        KeyError : the account is unknown.
+        """
+        self.begin(order)
+        said = self.failure()  # nothing: it is the command now
+        if said:
+            self.wait()
+            raise OSError(said)
+
+    def begin(self, order: Mapping[str, Any]) -> None:
+        """Let the process become the command of an order; does not wait, as a directory may hang.
+
+        Raises
+        ------
         KeyError : the account is unknown.
         """
         account = pwd.getpwnam(order["user"]) if order.get("user") else None
@@ -67,11 +80,11 @@ class Command:
         }
         with open(self._orders, "wb") as orders, suppress(BrokenPipeError):
             orders.write(json.dumps(body).encode())
+
+    def failure(self) -> str:
+        """Return why it could not be started, once; empty if it was. Waits until that is known."""
         with open(self._errors) as errors:
-            said = errors.read()  # nothing: it is the command now
-        if said:
-            self.wait()
-            raise OSError(said)
+            return errors.read()
 
     def poll(self) -> int | None:
         """Return the exit code, or minus the signal that ended it; None while it runs."""

@@ -17,7 +17,9 @@ from apps.execution.core.agent.usage import read_progress
 
 LIMIT_S: Final = 10.0  # for one run
 KEPT_BYTES: Final = 4096  # of its output
+KILL_S: Final = 1.0  # to wait for the end of a run that was killed
 _READ_BYTES: Final = 1 << 16
+_READS: Final = 16
 
 
 class ProgressCommand:
@@ -33,6 +35,7 @@ class ProgressCommand:
         self._until_s = 0.0
         self._process: Command | None = None
         self._said = b""
+        self._is_killed = False
 
     def tick(self) -> None:
         """Begin a run that is due, and read one that runs. Takes some ms if one begins."""
@@ -47,33 +50,44 @@ class ProgressCommand:
         """Kill the run that is under way."""
         if self._process is not None:
             _kill(self._process)
+            self._process.has_ended_within(KILL_S)
             _close(self._process)
             self._process = None
 
     def _begin(self, now_s: float) -> None:
-        process = Command(self._order.get("cgroups") or [])
+        process = None
         try:
-            process.run(self._order)
+            process = Command(self._order.get("cgroups") or [])
+            process.begin(self._order)
         except (OSError, KeyError) as error:
-            _close(process)
+            if process is not None:
+                _kill(process)
+                _close(process)
             self._fail(f"could not be started: {error}")
             return
         for pipe in (process.stdout, process.stderr):
             os.set_blocking(pipe, False)
         self._process, self._said, self._until_s = process, b"", now_s + LIMIT_S
+        self._is_killed = False
 
     def _follow(self, process: Command, now_s: float) -> None:
         code = process.poll()  # first: then all of its output is there
         self._said = (self._said + _read(process.stdout))[-KEPT_BYTES:]
         _read(process.stderr)
-        if code is None and now_s <= self._until_s:
-            return
         if code is None:
-            _kill(process)
+            if now_s > self._until_s and not self._is_killed:
+                # a process whose directory hangs ends only when that answers: nobody waits for it
+                self._is_killed = True
+                _kill(process)
+                self._fail(f"was stopped after {LIMIT_S:g} s")
+            return
+        failure = process.failure()
         _close(process)
         self._process = None
-        if code is None:
-            self._fail(f"was stopped after {LIMIT_S:g} s")
+        if self._is_killed:
+            return
+        if failure:
+            self._fail(f"could not be started: {failure}")
         elif code:
             self._fail(f"ended with exit code {code}")
         else:
@@ -96,18 +110,21 @@ class ProgressCommand:
 
 
 def _read(pipe: int) -> bytes:
-    """Return what is in a pipe."""
+    """Return what is in a pipe: a full one at most, as a process may write without end."""
     data = b""
     with suppress(BlockingIOError):
-        while part := os.read(pipe, _READ_BYTES):
+        for _ in range(_READS):
+            part = os.read(pipe, _READ_BYTES)
+            if not part:
+                break
             data = (data + part)[-KEPT_BYTES:]
     return data
 
 
 def _kill(process: Command) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    for send, target in ((os.killpg, process.pid), (os.kill, process.pid)):
+        with suppress(ProcessLookupError):
+            send(target, signal.SIGKILL)
 
 
 def _close(process: Command) -> None:
