@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
-from apps.scheduling.core import expected, rankings
+from apps.scheduling.core import expected, paragon_kernels, rankings
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import POLICIES, make
 from apps.scheduling.core.types import Placed, Policy, Request
@@ -177,3 +177,9 @@ def test_the_reserved_units_are_placed() -> None:
     (outcome,) = make("reservation_paragon").place(store.view(), [job], np.random.default_rng(1))
     assert isinstance(outcome, Placed)
     assert (outcome.units.size, outcome.wanted) == (3, 3)
+
+
+@pytest.mark.parametrize(("count", "high"), [(1, 9), (2, 7), (3, 5), (4, 1), (9, 1)])
+def test_the_nth_highest_bound_is_found_whatever_their_order(count: int, high: int) -> None:
+    for order in ([1, 5, 9, 7], [9, 7, 5, 1], [5, 1, 7, 9]):
+        assert paragon_kernels._high(np.array(order, dtype=np.int64), count) == high

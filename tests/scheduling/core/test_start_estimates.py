@@ -74,6 +74,11 @@ def test_a_gang_that_has_waited_long_keeps_freed_units() -> None:
     assert starts(late, busy, pools(0), max_reservations=0) == [180.0, 100.0]
 
 
+def test_a_gang_that_has_waited_long_keeps_all_free_units_that_it_can_use() -> None:
+    groups = [group(3, reserve_s=0.0), group(seconds=180.0)]
+    assert starts(groups, [running(100.0)], pools(2), max_reservations=1) == [100.0, 110.0]
+
+
 def test_a_job_that_ends_before_the_gang_has_its_units_is_backfilled() -> None:
     busy = [running(100.0), running(150.0)]
     groups = [group(2, reserve_s=0.0), group(jobs=2, seconds=40.0)]
