@@ -57,6 +57,14 @@ class TopologyFacts:
             mask = self._allowed[platforms] = as_readonly(np.array(allowed, dtype=np.bool_))
         return mask
 
+    def named(self, servers: frozenset[int]) -> Bools:
+        """(S,) True for these servers, as far as they exist; read-only."""
+        if not servers:
+            return self.nowhere
+        mask = np.zeros(self.nowhere.size, dtype=np.bool_)
+        mask[[server for server in servers if 0 <= server < mask.size]] = True
+        return as_readonly(mask)
+
     def _with_label(self, label: str) -> Bools:
         if label not in self._labelled:
             mask = [label in labels for labels in self.topology.server_labels]

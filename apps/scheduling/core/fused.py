@@ -1,5 +1,7 @@
 """Policies with filter, sample and score in compiled kernels."""
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,9 +14,10 @@ from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.encoding import MARGIN, Form
 from apps.scheduling.core.expected import ALONE, DEFAULT, Share, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
+from apps.scheduling.core.guarantee import default_sample
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import Placed, Refused, Request, Within
+from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Refused, Request, Within
 
 if TYPE_CHECKING:
     from apps.scheduling.core.rankings import Rankings
@@ -47,6 +50,34 @@ class CompiledPolicy(policies.AssembledPolicy):
             weighs_neighbours=self.weighs_neighbours,
             counter=_count_free_units,
         )
+
+    def _decide_in_turn(
+        self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
+    ) -> list[Placed | Refused]:
+        """Decide on runs of jobs that can be batched in one call each, on the others in turn."""
+        outcomes: list[Placed | Refused] = []
+        while len(outcomes) < len(requests):
+            rest = slice(len(outcomes), None)
+            run = list(takewhile(self._can_batch, requests[rest]))
+            if len(run) > 1:
+                outcomes += self._decide_run(state, run, seeds[rest][: len(run)])
+                continue
+            request, seed = requests[len(outcomes)], seeds[len(outcomes)]
+            outcome = self._decide_sized(state, request, seed)
+            outcomes.append(outcome)
+            if isinstance(outcome, Placed) and len(outcomes) < len(requests):
+                state.allocate(outcome.units, request)
+        return outcomes
+
+    def _can_batch(self, request: Request) -> bool:
+        """Whether `_decide_run` decides on a request."""
+        return False
+
+    def _decide_run(
+        self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
+    ) -> list[Placed | Refused]:
+        """Decide on requests in order, and allocate their units."""
+        raise NotImplementedError
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:
         if request.locality == Within.RACK:
@@ -98,6 +129,27 @@ class FusedTarcil(CompiledPolicy):
     def __init__(self, name: str = "tarcil", *, form: Form = Form.GUARDED) -> None:
         super().__init__(policies.tarcil(name, form=form))
         self._form = int(form)
+
+    def _can_batch(self, request: Request) -> bool:
+        from apps.scheduling.core import tarcil_batches  # noqa: PLC0415
+
+        few = default_sample(1, request.sample_size or DEFAULT_SAMPLE) <= tarcil_batches.LIMIT
+        return request.units == 1 and few and self.size is None and not request.measure_rank
+
+    def _decide_run(
+        self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
+    ) -> list[Placed | Refused]:
+        from apps.scheduling.core import tarcil_batch_kernels, tarcil_batches  # noqa: PLC0415
+
+        rule = tarcil_batch_kernels.Rule(self._form, MARGIN)
+        batch = tarcil_batches.TarcilBatch(state, requests, seeds)
+        outcomes: list[Placed | Refused] = []
+        while len(outcomes) < len(requests):
+            outcomes += batch.decide(rule)
+            if len(outcomes) < len(requests):  # the next job is refused
+                request, seed = requests[len(outcomes)], seeds[len(outcomes)]
+                outcomes.append(self._decide_sized(state, request, seed))
+        return outcomes
 
     def _score_sample(
         self, state: BatchState, request: Request, eligibility: Eligibility, seed: int

@@ -73,7 +73,7 @@ def filter_servers(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         free = free_count[s]
         if free == 0:
             continue
-        room[s] = min(free, _fitting(requested, share[s], left[s], units))
+        room[s] = min(free, fitting_units(requested, share[s], left[s], units))
         if not is_open[s]:
             counts[1] += free
         elif not allowed[platform[s]]:
@@ -93,7 +93,7 @@ def filter_servers(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 
 
 @jit()
-def _fitting(requested: Floats, share: Floats, left: Floats, units: int) -> int:
+def fitting_units(requested: Floats, share: Floats, left: Floats, units: int) -> int:
     """Return the number of units whose memory, network and storage fit, at most ``units``."""
     fitting = units
     for i in range(3):
@@ -154,7 +154,7 @@ def score_sample(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, headroom[i])
         quality[i] = (h + low / B) / B
         margin_ok = form != GUARDED or headroom[i].min() >= margin
-        key[i, 0], key[i, 1] = _closeness(h, low, target_h, target_l, form, margin_ok)
+        key[i, 0], key[i, 1] = closeness(h, low, target_h, target_l, form, margin_ok)
         key[i, 2] = speed[platform[s]]
         key[i, 3] = np.int64(word(salt, np.uint64(u)) >> _1)
     best = _ordered(key)
@@ -189,7 +189,7 @@ def count_outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     All free units of a server have the same key except for the coin.
     """
     order, target_h, target_l = _demand(caused)
-    below = np.zeros(chosen.shape[0], dtype=np.int64)
+    outranked = np.zeros(chosen.shape[0], dtype=np.int64)
     key, room = np.empty((2, 4), dtype=np.int64), np.empty(N)
     salt = np.uint64(seed) ^ _COIN
     for s in range(mask.size):
@@ -197,15 +197,15 @@ def count_outranked(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
             continue
         h, low = _quality(server_caused[s], server_units[s], order, tolerated, room)
         margin_ok = form != GUARDED or room.min() >= margin
-        key[0, 0], key[0, 1] = _closeness(h, low, target_h, target_l, form, margin_ok)
+        key[0, 0], key[0, 1] = closeness(h, low, target_h, target_l, form, margin_ok)
         key[0, 2] = speed[platform[s]]
         for i in range(chosen.shape[0]):
             key[1] = chosen[i]
             for u in range(first_unit[s], first_unit[s] + server_units[s]):
                 if unit_free[u]:
                     key[0, 3] = np.int64(word(salt, np.uint64(u)) >> _1)
-                    below[i] += is_above(key, 1, 0)
-    return below
+                    outranked[i] += is_above(key, 1, 0)
+    return outranked
 
 
 @jit()
@@ -218,7 +218,8 @@ def word(seed: np.uint64, i: np.uint64) -> np.uint64:
 
 
 @jit()
-def _below(word: np.uint64, n: int) -> np.int64:
+def below(word: np.uint64, n: int) -> np.int64:
+    """``chance.below``."""
     return np.int64(((word >> _32) * np.uint64(n)) >> _32)
 
 
@@ -242,7 +243,7 @@ def _draw(
     seen = np.full(slots, -1, dtype=np.int64)
     n_chosen, draw = 0, np.uint64(0)
     while n_chosen < count:
-        u = _below(word(seed, draw), size)
+        u = below(word(seed, draw), size)
         draw += _1
         if unit_free[u] and mask[unit_server[u]] and _is_new(seen, u):
             chosen[n_chosen] = u
@@ -280,7 +281,7 @@ def _shuffled(
             every[listed] = u
             listed += 1
     for i in range(min(count, eligible)):
-        j = i + _below(word(seed, np.uint64(i)), eligible - i)
+        j = i + below(word(seed, np.uint64(i)), eligible - i)
         every[i], every[j] = every[j], every[i]
     return every[:count].copy()
 
@@ -297,13 +298,14 @@ def _demand(caused: Floats) -> tuple[Ints, np.int64, np.int64]:
         order[j] = k
     h = low = np.int64(0)
     for i in range(HALF):
-        h = h * 100 + _pair(caused[order[i]])
-        low = low * 100 + _pair(caused[order[HALF + i]])
+        h = h * 100 + digit_pair(caused[order[i]])
+        low = low * 100 + digit_pair(caused[order[HALF + i]])
     return order, h, low
 
 
 @jit()
-def _pair(score: float) -> np.int64:
+def digit_pair(score: float) -> np.int64:
+    """``encoding.digits`` of one score."""
     return np.int64(min(99.0, max(0.0, np.floor(score + 0.5))))
 
 
@@ -317,7 +319,7 @@ def _quality(
         k = order[i]
         pressure = np.float64(caused[k]) / (units - 1) if units > 1 else 0.0
         headroom[k] = tolerated[k] - pressure
-        pair = 99 - _pair(pressure)
+        pair = 99 - digit_pair(pressure)
         if i < HALF:
             h = h * 100 + pair
         else:
@@ -326,7 +328,7 @@ def _quality(
 
 
 @jit()
-def _closeness(
+def closeness(
     h: np.int64, low: np.int64, target_h: np.int64, target_l: np.int64, form: int, margin_ok: bool
 ) -> tuple[np.int64, np.int64]:
     """Return the words of Q. Source: Tarcil Eq. 5; see ``encoding.closeness``."""

@@ -115,13 +115,7 @@ class AssembledPolicy:
         seeds: list[int] = rng.integers(0, 1 << 63, size=len(requests), dtype=np.int64).tolist()
         facts = self._facts(snapshot.topology)
         state = self._state(snapshot, facts, writable=len(requests) > 1)
-        outcomes = []
-        for position, (request, seed) in enumerate(zip(requests, seeds, strict=True), start=1):
-            outcome = self._decide_sized(state, request, seed)
-            if isinstance(outcome, Placed) and position < len(requests):
-                state.allocate(outcome.units, request)
-            outcomes.append(outcome)
-        return outcomes
+        return self._decide_in_turn(state, requests, seeds)
 
     def replay(
         self,
@@ -142,6 +136,18 @@ class AssembledPolicy:
         for units, other in earlier:
             state.allocate(units, other)
         return self._decide_sized(state, request, seed)
+
+    def _decide_in_turn(
+        self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
+    ) -> list[Placed | Refused]:
+        """Decide on each request, and allocate its units if others follow."""
+        outcomes = []
+        for position, (request, seed) in enumerate(zip(requests, seeds, strict=True), start=1):
+            outcome = self._decide_sized(state, request, seed)
+            if isinstance(outcome, Placed) and position < len(requests):
+                state.allocate(outcome.units, request)
+            outcomes.append(outcome)
+        return outcomes
 
     def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         units = request.units if self.size is None else self.size(request)

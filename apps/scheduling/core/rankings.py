@@ -286,17 +286,8 @@ def _demand(facts: TopologyFacts, request: Request) -> kernels.Demand:
         as_readonly(np.log(speed), np.float64),
         facts.allowed(request.platforms),
         facts.labelled(request.labels),
-        _excluded(facts, request.excluded),
+        facts.named(request.excluded),
         requested_per_unit(request),
         as_readonly(1.0 / np.maximum(request.tolerated, 1e-9), np.float64),
         request.units,
     )
-
-
-def _excluded(facts: TopologyFacts, servers: frozenset[int]) -> Bools:
-    if not servers:
-        return facts.nowhere
-    size = facts.server_units.size
-    mask = np.zeros(size, dtype=np.bool_)
-    mask[[server for server in servers if 0 <= server < size]] = True
-    return as_readonly(mask)
