@@ -26,8 +26,9 @@ class ParagonRankings(Rankings):
         self, request: Request, count: int, *, limit: int, seed: int
     ) -> tuple[kernels.Found, kernels.Fits]:
         """Return the best servers in the state for one unit, and all servers of its signature."""
-        state, signature, changed = self._read(request)
+        state, signature, seen = self._read(request)
         fits: kernels.Fits = signature.ranking
+        changed = state.changed_since(seen)
         if changed is None:
             kernels.fit_all(state.cluster, fits, signature.demand)
         else:

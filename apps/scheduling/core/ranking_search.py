@@ -5,29 +5,21 @@ block of servers, and the servers of the few blocks that may hold one of the bes
 """
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.common.core.compiled import jit
 from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
+from apps.inventory.core.snapshot import Floats, Ints, Shorts
 from apps.scheduling.core import chance
 from apps.scheduling.core.copy_kernels import log_performance
 from apps.scheduling.core.expected import BLOCK, STEPS, TIED, Weights
 from apps.scheduling.core.kernels import word
-from apps.scheduling.core.ranking_kernels import (
-    ELIGIBLE,
-    ROUNDING,
-    Cluster,
-    Demand,
-    Ranking,
-    bound,
-    pressure,
-    rank_changed,
-    reach,
-)
+from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, pressure
+from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, reach
 
+GROUP: Final = 32  # blocks of which the highest bound is kept
 _COIN = np.uint64(chance.COIN)
 _0, _1, _32 = np.uint64(0), np.uint64(1), np.uint64(32)
 
@@ -40,18 +32,32 @@ class Draw(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The best units found so far: key (k, 4), unit, score (k,), and filled (1,), their number."""
+    """The best units found so far; filled (1,) is their number.
+
+    key (k, 4) of which the third column is 0, unit, server, score (k,)
+    """
 
     key: Ints
     unit: Ints
+    server: Shorts
     score: Floats
     filled: Ints
 
 
-class Search(NamedTuple):
-    """Blocks that are listed, seen (B,); the highest first word of a key; the seed."""
+class Blocks(NamedTuple):
+    """Scratch: what `reach` says of each block, and the highest of each group of blocks.
 
-    seen: Bools
+    A block that is listed has reach -inf.
+    """
+
+    reach: Floats
+    highest: Floats
+
+
+class Search(NamedTuple):
+    """The blocks; the highest first word of a key; the seed."""
+
+    blocks: Blocks
     cap: int
     seed: int
 
@@ -83,29 +89,44 @@ def best_units(
     ranking: Ranking,
     demand: Demand,
     weights: Weights,
-    changed: Shorts,
+    blocks: Blocks,
     draw: Draw,
 ) -> Best:
-    """Rank the changed servers, then return the best units, best first.
-
-    O(c·(N + BLOCK) + S / BLOCK) for c changed servers, as few blocks can hold one of the best.
-    """
-    rank_changed(cluster, ranking, demand, weights, changed)
+    """Return the best units, best first. O(S / BLOCK), as few blocks can hold one of the best."""
     count = min(draw.units, ranking.counts[ELIGIBLE])
-    listing = Listing(
-        np.zeros((count, 4), dtype=np.int64),
+    best = Best(
         np.empty(count, np.int64),
+        np.empty(count, np.int32),
+        np.zeros((count, 4), dtype=np.int64),
         np.empty(count),
-        np.zeros(1, dtype=np.int64),
+        np.empty((count, N_SOURCES)),
+        np.empty((count, 4)),
     )
+    filled = np.zeros(1, dtype=np.int64)
+    listing = Listing(best.key, best.units, best.servers, best.score, filled)
     if count:
-        cap = _steps(_top(cluster, ranking, weights)) - TIED
-        seen = np.zeros(ranking.bound.shape[0], dtype=np.bool_)
-        search = Search(seen, cap, draw.seed)
-        _list_tied(cluster, ranking, weights, listing, search)
-        if not _is_full_of_ties(listing, search):  # else all other units come later
-            _list_others(cluster, ranking, weights, listing, search)
-    return _described(cluster, demand, listing)
+        list_best(cluster, ranking, weights, listing, blocks, draw.seed)
+        describe(cluster, demand, best)
+    return best
+
+
+@jit(makes_arrays=False)
+def list_best(
+    cluster: Cluster,
+    ranking: Ranking,
+    weights: Weights,
+    listing: Listing,
+    blocks: Blocks,
+    seed: int,
+) -> None:
+    """Fill an empty listing, which is not longer than the number of eligible units."""
+    for b in range(blocks.reach.size):
+        blocks.reach[b] = reach(cluster, ranking, weights, b)
+    cap = _steps(_top(cluster, ranking, weights, blocks)) - TIED
+    search = Search(blocks, cap, seed)
+    _list_tied(cluster, ranking, weights, listing, search)
+    if not _is_full_of_ties(listing, search):  # else all other units come later
+        _list_others(cluster, ranking, weights, listing, search)
 
 
 @jit(makes_arrays=False)
@@ -113,14 +134,15 @@ def _list_tied(
     cluster: Cluster, ranking: Ranking, weights: Weights, listing: Listing, search: Search
 ) -> None:
     """List the blocks that may hold a tied unit, from a random one on, until all listed tie."""
-    start = _start(search.seed, ranking.bound.shape[0])
-    for turn in range(ranking.bound.shape[0]):
-        if _is_full_of_ties(listing, search):
-            return  # the next blocks come later
-        b = (start + turn) % ranking.bound.shape[0]
-        if reach(cluster, ranking, weights, b) * STEPS >= search.cap - 1:
-            bound(cluster, ranking, weights, b)
-            if reach(cluster, ranking, weights, b) * STEPS >= search.cap - 1:
+    reaches, count = search.blocks.reach, search.blocks.reach.size
+    start, enough = _start(search.seed, count), float(search.cap - 1)
+    for turn in range(count):
+        b = start + turn if start + turn < count else start + turn - count
+        if reaches[b] * STEPS >= enough:
+            if _is_full_of_ties(listing, search):
+                return  # the next blocks come later
+            _tighten(cluster, ranking, weights, search.blocks, b)
+            if reaches[b] * STEPS >= enough:
                 _list_block(cluster, ranking, weights, listing, search, b)
 
 
@@ -131,25 +153,58 @@ def _is_full_of_ties(listing: Listing, search: Search) -> bool:
     return bool(listing.filled[0] == count and listing.key[count - 1, 0] == search.cap)
 
 
+@jit(makes_arrays=False, forceinline=True)
+def _tighten(cluster: Cluster, ranking: Ranking, weights: Weights, blocks: Blocks, b: int) -> None:
+    """Compute the bounds of a block again."""
+    bound(cluster, ranking, weights, b)
+    blocks.reach[b] = reach(cluster, ranking, weights, b)
+
+
 @jit(makes_arrays=False)
 def _list_others(
     cluster: Cluster, ranking: Ranking, weights: Weights, listing: Listing, search: Search
 ) -> None:
     """List the other blocks, the one with the highest bound first, until no unit can be added."""
-    count = listing.unit.size
+    blocks, count = search.blocks, listing.unit.size
+    for group in range(blocks.highest.size):
+        _find_highest(blocks, group)
     while True:
-        b, high = -1, -np.inf
-        for other in range(ranking.bound.shape[0]):
-            if not search.seen[other] and reach(cluster, ranking, weights, other) > high:
-                b, high = other, reach(cluster, ranking, weights, other)
-        if b < 0 or (listing.filled[0] == count and high * STEPS < listing.key[count - 1, 0]):
+        group = _place_of_max(blocks.highest, 0, blocks.highest.size)
+        b = _place_of_max(blocks.reach, group * GROUP, _end(blocks, group))
+        if blocks.reach[b] == -np.inf or _is_below(listing, count, blocks.reach[b]):
             return
-        bound(cluster, ranking, weights, b)
-        high = reach(cluster, ranking, weights, b)
-        if listing.filled[0] == count and high * STEPS < listing.key[count - 1, 0]:
-            search.seen[b] = True
-        else:
+        _tighten(cluster, ranking, weights, blocks, b)
+        if not _is_below(listing, count, blocks.reach[b]):
             _list_block(cluster, ranking, weights, listing, search, b)
+        blocks.reach[b] = -np.inf
+        _find_highest(blocks, group)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _is_below(listing: Listing, count: int, score: float) -> bool:
+    """Return whether a score is below those of a full listing."""
+    return bool(listing.filled[0] == count and score * STEPS < listing.key[count - 1, 0])
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _end(blocks: Blocks, group: int) -> int:
+    return min(group * GROUP + GROUP, blocks.reach.size)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _find_highest(blocks: Blocks, group: int) -> None:
+    highest = -np.inf
+    for b in range(group * GROUP, _end(blocks, group)):
+        highest = max(highest, blocks.reach[b])
+    blocks.highest[group] = highest
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _place_of_max(values: Floats, begin: int, end: int) -> int:
+    place = begin
+    for i in range(begin + 1, end):
+        place = i if values[i] > values[place] else place
+    return place
 
 
 @jit(makes_arrays=False)
@@ -168,31 +223,30 @@ def _list_block(
     b: int,
 ) -> None:
     """Add the units of a block to the listing."""
-    search.seen[b] = True
+    search.blocks.reach[b] = -np.inf
     blocks, spread = ranking.bound.shape[0], weights.spread * cluster.idle[0]
     turn = (b - _start(search.seed, blocks)) % blocks
     salt = np.uint64(search.seed) ^ _COIN
     for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
-        if ranking.base[s, 0] > -np.inf:
+        first = ranking.base[s, 0] - spread * cluster.busy[s]
+        if first > -np.inf and not _is_below(listing, listing.unit.size, first + ROUNDING):
             entry = Entry(s, ranking.base[s, 0], spread, search.cap, turn)
             _list_units(cluster, listing, entry, salt)
 
 
 @jit(makes_arrays=False)
-def _top(cluster: Cluster, ranking: Ranking, weights: Weights) -> float:
+def _top(cluster: Cluster, ranking: Ranking, weights: Weights, blocks: Blocks) -> float:
     """Return the highest score of an eligible unit."""
     best = -np.inf
-    first = int(np.argmax(ranking.bound[:, 1]))
-    for turn in range(-1, ranking.bound.shape[0]):
+    first = _place_of_max(blocks.reach, 0, blocks.reach.size)
+    for turn in range(-1, blocks.reach.size):
         b = first if turn < 0 else turn
-        if reach(cluster, ranking, weights, b) <= best + 2 * ROUNDING:
+        if blocks.reach[b] <= best + 2 * ROUNDING:
             continue
-        bound(cluster, ranking, weights, b)
+        _tighten(cluster, ranking, weights, blocks, b)
         for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
             if ranking.base[s, 0] > -np.inf:
-                size = cluster.server_units[s]
-                busy = size - cluster.free_count[s]
-                total = ranking.base[s, 0] - weights.spread * cluster.idle[0] * (busy / size)
+                total = ranking.base[s, 0] - weights.spread * cluster.idle[0] * cluster.busy[s]
                 best = max(best, total)
     return best
 
@@ -222,8 +276,9 @@ def _list_units(cluster: Cluster, listing: Listing, entry: Entry, salt: np.uint6
             for i in range(4):
                 key[j, i] = key[j - 1, i]
             listing.unit[j], listing.score[j] = listing.unit[j - 1], listing.score[j - 1]
+            listing.server[j] = listing.server[j - 1]
         key[at, 0], key[at, 1], key[at, 3] = steps, -entry.turn, coin
-        listing.unit[at], listing.score[at] = u, total
+        listing.unit[at], listing.score[at], listing.server[at] = u, total, entry.server
 
 
 @jit(makes_arrays=False)
@@ -234,26 +289,22 @@ def _is_above(steps: int, turn: int, coin: int, key: Ints, at: int) -> bool:
     return turn > key[at, 1] if turn != key[at, 1] else coin > key[at, 3]
 
 
-@jit()
-def _described(cluster: Cluster, demand: Demand, listing: Listing) -> Best:
-    """Add the servers, the headroom and the expectations of units; scores are those shown."""
-    unit = listing.unit
-    server = np.empty(unit.size, dtype=np.int32)
-    headroom, expected = np.empty((unit.size, N_SOURCES)), np.empty((unit.size, 4))
-    for j in range(unit.size):
-        s = np.searchsorted(cluster.first_unit, unit[j], side="right") - 1
-        server[j] = s
-        listing.score[j] += cluster.elsewhere[s]
+@jit(makes_arrays=False)
+def describe(cluster: Cluster, demand: Demand, best: Best) -> None:
+    """Add the headroom and the expectations of units; scores become those shown."""
+    for j in range(best.units.size):
+        s = best.servers[j]
+        best.score[j] += cluster.elsewhere[s]
         others, lost, neighbours = max(cluster.server_units[s] - 1, 1), 0.0, 0.0
         for i in range(N_SOURCES):
             felt = pressure(cluster, s, i)
-            headroom[j, i] = demand.tolerated[i] - felt
+            best.headroom[j, i] = demand.tolerated[i] - felt
             lost += log_performance(min(felt, 100.0), demand.tolerated[i])
             neighbours += np.float64(cluster.server_exposure[s, i]) * demand.caused[i]
-        expected[j, 0] = math.exp(demand.log_speed[cluster.platform[s]])
-        expected[j, 1], expected[j, 2] = math.exp(lost), math.exp(neighbours / others)
-        expected[j, 3] = 1.0 - cluster.free_count[s] / cluster.server_units[s]
-    return Best(unit, server, listing.key, listing.score, headroom, expected)
+        best.expectations[j, 0] = math.exp(demand.log_speed[cluster.platform[s]])
+        best.expectations[j, 1] = math.exp(lost)
+        best.expectations[j, 2] = math.exp(neighbours / others)
+        best.expectations[j, 3] = cluster.busy[s]
 
 
 @jit(makes_arrays=False, forceinline=True)

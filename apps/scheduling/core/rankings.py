@@ -12,16 +12,17 @@ from typing import Any, Final
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
-from apps.inventory.core.snapshot import Bools, Ints, Shorts, Snapshot
+from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
 from apps.scheduling.core import ranking_kernels as kernels
-from apps.scheduling.core import ranking_search
+from apps.scheduling.core import ranking_log, ranking_scores, ranking_search
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.expected import ALONE, BLOCK, DEFAULT, Share, Weights
 from apps.scheduling.core.types import Request
 
 MAX_SIGNATURES: Final = 256  # 16 bytes of each server for each; the oldest is dropped
-_NEVER: Final = -1
+_NEVER: Final = ranking_log.NEVER
+_TOGETHER: Final = 520  # servers of which the terms are in the cache when all are ranked
 
 
 @dataclass(slots=True)
@@ -37,54 +38,19 @@ class _Signature:
 
 
 @dataclass(slots=True)
-class _ChangedServers:
-    """Servers in the order in which they changed; ``first`` counts those that were dropped.
-
-    Attributes
-    ----------
-    marks : (S,) int64 number of the last call of `since` that returned each server
-    """
-
-    servers: Shorts
-    marks: Ints
-    first: int = 0
-    count: int = 0
-    calls: int = 0
-
-    def append(self, servers: Shorts) -> None:
-        if self.count + servers.size > self.servers.size:
-            # all rankings that have not read them yet are computed again
-            self.first, self.count = self.first + self.count + 1, 0
-        self.servers[self.count : self.count + servers.size] = servers
-        self.count += servers.size
-
-    @property
-    def end(self) -> int:
-        return self.first + self.count
-
-    def since(self, seen: int) -> Shorts | None:
-        """Return the servers changed since, each once; None if they are not known any more."""
-        if seen < self.first:
-            return None
-        self.calls += 1
-        changed = self.servers[seen - self.first : self.count]
-        return kernels.distinct_servers(changed, self.marks, self.calls)
-
-
-@dataclass(slots=True)
 class RankedState(BatchState):
     """A batch state that stays: `follow` brings it up to date with a view of its copy.
 
     Attributes
     ----------
     cluster : its arrays, for the kernels
-    changed : servers that have changed
+    log : servers that have changed
     seen : change number of the copy that it includes
     taken : servers of the placements of the batch, which the next batch reads again
     """
 
     cluster: Any = None
-    changed: Any = None
+    log: Any = None
     seen: int = 0
     taken: list[Shorts] = field(default_factory=list)
 
@@ -109,12 +75,9 @@ class RankedState(BatchState):
             *plain.own[1:],
             np.zeros(1),
             share.elsewhere(facts.server_units.size),
+            (facts.server_units - plain.free_count) / facts.server_units,
         )
-        capacity = max(4096, facts.server_units.size)
-        state.changed = _ChangedServers(
-            np.empty(capacity, dtype=np.int32),
-            np.zeros(facts.server_units.size, dtype=np.int64),
-        )
+        state.log = ranking_log.new_log(facts.server_units.size)
         state.seen = 0 if snapshot.changed is None else int(snapshot.changed.max(initial=0))
         state._count_idle()
         return state
@@ -137,8 +100,22 @@ class RankedState(BatchState):
         if known.size:
             self.seen = int(snapshot.changed[known].max())
         self.taken.clear()
-        self.changed.append(servers)
+        ranking_log.append(self.log, self.cluster, servers)
         self._count_idle()
+
+    def changed_since(self, seen: int) -> Shorts | None:
+        """Return the servers that have changed since, each once; None if they are not known."""
+        return ranking_log.changed_since(self.log, seen) if self.knows(seen) else None
+
+    def knows(self, seen: int) -> bool:
+        """Whether the servers that have changed since are known, and fewer than all."""
+        first, count = self.log.bounds.tolist()
+        return seen >= first and first + count - seen <= self.facts.server_units.size
+
+    @property
+    def last(self) -> int:
+        """Number of the next change."""
+        return int(self.log.bounds.sum())
 
     def allocate(self, units: Shorts, request: Request) -> None:
         """Allocate units to a job, as `BatchState.allocate`."""
@@ -154,7 +131,7 @@ class RankedState(BatchState):
         kernels.take_units(self.cluster, demand, as_readonly(units, np.int32), servers)
         self.busy += int(units.size)
         self.taken.append(servers)
-        self.changed.append(servers)
+        ranking_log.append(self.log, self.cluster, servers)
         self._count_idle()
 
     def _count_idle(self) -> None:
@@ -175,6 +152,11 @@ class Rankings:
         self._state: RankedState | None = None
         self._origin: tuple[Any, ...] | None = None
         self._known: OrderedDict[tuple[Any, ...], _Signature] = OrderedDict()
+        self._scratch_blocks: ranking_search.Blocks | None = None
+        entries = ranking_log.ENTRIES
+        self._scratch = ranking_scores.Scratch(
+            np.empty(entries), np.empty(entries), ranking_log.new_terms(_TOGETHER)
+        )
 
     def state(self, snapshot: Snapshot, facts: TopologyFacts) -> RankedState:
         """Return the working copy, up to date with a snapshot.
@@ -189,42 +171,44 @@ class Rankings:
             self._state.follow(snapshot)
         return self._state
 
-    def rooms(self, ranking: kernels.Ranking) -> tuple[Bools, Shorts]:
+    def rooms(self, ranking: ranking_scores.Ranking) -> tuple[Bools, Shorts]:
         """Return the eligible servers and the room on each server. O(S)."""
-        return kernels.rooms(ranking)
+        return ranking_scores.rooms(ranking)
 
     def best(
         self, request: Request, count: int, seed: int
-    ) -> tuple[ranking_search.Best, kernels.Ranking]:
+    ) -> tuple[ranking_search.Best, ranking_scores.Ranking]:
         """Return the best units in the state for a request, and the ranking of its signature."""
-        state, signature, changed = self._read(request)
-        if changed is None:
-            kernels.rank_all(state.cluster, signature.ranking, signature.demand, self._weights)
-            changed = state.changed.servers[:0]
-        best = ranking_search.best_units(
-            state.cluster,
-            signature.ranking,
-            signature.demand,
-            self._weights,
-            changed,
-            ranking_search.Draw(count, seed),
-        )
+        state, signature, seen = self._read(request)
+        ranked = state.cluster, signature.ranking, signature.demand, self._weights
+        if state.knows(seen):
+            ranking_scores.rank_changed(*ranked, state.log, seen, self._scratch)
+        else:
+            ranking_scores.rank_all(*ranked, self._scratch)
+        draw = ranking_search.Draw(count, seed)
+        best = ranking_search.best_units(*ranked, self._blocks(state), draw)
         return best, signature.ranking
 
-    def _read(self, request: Request) -> tuple[RankedState, _Signature, Shorts | None]:
-        """Return the signature of a request, and the servers to rank again; None = all."""
+    def _blocks(self, state: RankedState) -> ranking_search.Blocks:
+        blocks = -(-state.free_count.size // BLOCK)
+        if self._scratch_blocks is None or self._scratch_blocks.reach.size != blocks:
+            groups = -(-blocks // ranking_search.GROUP)
+            self._scratch_blocks = ranking_search.Blocks(np.empty(blocks), np.empty(groups))
+        return self._scratch_blocks
+
+    def _read(self, request: Request) -> tuple[RankedState, _Signature, int]:
+        """Return the signature of a request, and the number of the changes that it has seen."""
         state = self._state
         assert state is not None  # noqa: S101 - `state` was called before
         signature = self._signature(state, request)
-        changed = state.changed.since(signature.seen)
-        signature.seen = state.changed.end
-        return state, signature, changed
+        seen, signature.seen = signature.seen, state.last
+        return state, signature, seen
 
     def _new_ranking(self, facts: TopologyFacts, request: Request) -> Any:
         """Return an empty ranking."""
         servers = facts.server_units.size
         blocks = -(-servers // BLOCK)
-        return kernels.Ranking(
+        return ranking_scores.Ranking(
             np.zeros((servers, 2)),
             np.zeros(8, dtype=np.int64),
             np.zeros((blocks, 2)),

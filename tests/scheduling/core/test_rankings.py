@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
-from apps.scheduling.core import expected, policies, ranking_kernels, rankings
+from apps.scheduling.core import expected, policies, ranking_log, rankings
+from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.types import Placed, Request
-from tests.scheduling.core.clusters import loaded, request, topology
+from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 SIZES = tuple(np.random.default_rng(2).integers(1, 13, 3 * expected.BLOCK + 5).tolist())
 CLUSTER = topology(SIZES, racks=5)
@@ -98,7 +99,7 @@ def test_rankings_survive_more_changes_and_signatures_than_they_keep(
     assert live._rankings is not None
     state = live._rankings._state
     assert state is not None
-    state.changed.servers = state.changed.servers[:4].copy()  # a short memory
+    state.log = ranking_log.new_log(CLUSTER.server_id.size, entries=6)  # a short memory
     for turn in range(6):
         for allocation in [held.pop() for _ in range(3)]:
             store.release(allocation)
@@ -152,10 +153,21 @@ def test_the_snapshots_of_different_copies_are_not_confused() -> None:
         assert values_of(found) == values_of(plain)
 
 
-@given(calls=st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=5))
-def test_a_server_that_changed_twice_is_ranked_once(calls: list[list[int]]) -> None:
-    marks = np.zeros(10, dtype=np.int64)
-    for number, servers in enumerate(calls, start=1):
-        changed = np.array(servers, dtype=np.int32)
-        found = ranking_kernels.distinct_servers(changed, marks, number).tolist()
-        assert found == list(dict.fromkeys(servers))
+@given(calls=st.lists(st.lists(st.integers(0, 9), unique=True, max_size=12), max_size=9))
+def test_the_log_lists_each_server_once_as_long_as_it_knows_its_changes(
+    calls: list[list[int]],
+) -> None:
+    cluster = topology((3,) * 10)
+    facts = TopologyFacts(cluster)
+    state = rankings.RankedState.starting(idle(cluster), facts)
+    state.log = ranking_log.new_log(10, entries=14)
+    changes: list[int] = []
+    for servers in calls:
+        ranking_log.append(state.log, state.cluster, np.array(servers, dtype=np.int32))
+        changes += servers
+        for seen in range(len(changes) + 1):
+            found = state.changed_since(seen)
+            if found is not None:
+                assert sorted(found.tolist()) == sorted(set(changes[seen:]))
+    assert state.last == len(changes)
+    assert state.knows(len(changes) - min(len(changes), 7))

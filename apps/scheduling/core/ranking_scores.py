@@ -1,0 +1,194 @@
+"""Compiled rankings of servers by expected performance, updated server by server.
+
+Imported by processes that decide, never by the web process. The assembled policy `expected` is the
+oracle: the same request, state and seed give the same units and keys.
+"""
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from apps.common.core.compiled import jit
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
+from apps.scheduling.core.expected import BLOCK, Weights
+from apps.scheduling.core.loss import DECAY, LOG_KEPT
+from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, filtered
+from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, Terms, write_terms
+
+_DRIFT: Final = 0.01  # of the bounds, before they are computed again
+_PER_DECAY = 1.0 / DECAY
+ROUNDING: Final = 1e-9
+_UNITS: Final = 1 << 20  # more than any server has
+_CERTAIN: Final = 45.0  # widths below the limit: the chance to keep the speed is 0 to a double
+
+
+class Ranking(NamedTuple):
+    """The servers as one signature sees them.
+
+    base : (S, 2) score without the term of the crowd, less ``elsewhere``, -inf if no unit is
+        eligible, and what the filters found: side by side, as most of the time is reading them
+    counts : (8,) free units by the first filter that rejects them; the last are the eligible
+    bound : (B, 2) scores that no server of a block exceeds, at the lowest and the highest value
+        of ``Cluster.idle`` for which they are used
+    idle : (1,) the value in the middle
+    """
+
+    base: Floats
+    counts: Ints
+    bound: Floats
+    idle: Floats
+
+
+class Scratch(NamedTuple):
+    """Sums of the entries of a log, (C,), and terms of servers that are ranked together."""
+
+    lost: Floats
+    neighbours: Floats
+    terms: Terms
+
+
+@jit(makes_arrays=False)
+def rank_all(
+    cluster: Cluster, ranking: Ranking, demand: Demand, weights: Weights, scratch: Scratch
+) -> None:
+    """Rank all servers. O(S·N)."""
+    ranking.idle[0] = cluster.idle[0]
+    servers, chunk = cluster.server_units.size, scratch.terms.server.size
+    for first in range(0, servers, chunk):
+        count = min(chunk, servers - first)
+        for c in range(count):
+            write_terms(scratch.terms, cluster, c, first + c)
+        _sum_terms(scratch.terms, 0, count, demand, scratch)
+        for c in range(count):
+            _rank(cluster, ranking, demand, weights, first + c, scratch, c)
+    for b in range(ranking.bound.shape[0]):
+        bound(cluster, ranking, weights, b)
+
+
+@jit(makes_arrays=False)
+def rank_changed(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+    cluster: Cluster,
+    ranking: Ranking,
+    demand: Demand,
+    weights: Weights,
+    log: ChangeLog,
+    seen: int,
+    scratch: Scratch,
+) -> None:
+    """Rank the servers that changed since, and compute all bounds again if the load has changed.
+
+    O(c·N) for c changes.
+    """
+    begin, end = seen - log.bounds[FIRST], log.bounds[COUNT]
+    _sum_terms(log.terms, begin, end, demand, scratch)
+    for c in range(begin, end):
+        if log.is_last[c]:
+            s = log.terms.server[c]
+            _rank(cluster, ranking, demand, weights, s, scratch, c - begin)
+            # a bound that became too high is corrected when it is read
+            _raise_bound(cluster, ranking, weights, s)
+    if abs(cluster.idle[0] - ranking.idle[0]) > _width(weights):
+        ranking.idle[0] = cluster.idle[0]
+        for b in range(ranking.bound.shape[0]):
+            bound(cluster, ranking, weights, b)
+
+
+@jit(makes_arrays=False)
+def _sum_terms(terms: Terms, begin: int, end: int, demand: Demand, scratch: Scratch) -> None:
+    """Add up over the sources what the job and the neighbours of each entry lose.
+
+    Without fast arithmetic: the sums must be the same wherever an entry is.
+    """
+    lost, neighbours = scratch.lost[: end - begin], scratch.neighbours[: end - begin]
+    for c in range(end - begin):
+        lost[c] = neighbours[c] = 0.0
+    for i in range(N_SOURCES):
+        tolerated, per_tolerated = demand.tolerated[i], demand.per_tolerated[i]
+        pressure, exposure = terms.pressure[i, begin:end], terms.exposure[i, begin:end]
+        caused = demand.caused[i]
+        for c in range(end - begin):
+            ratio = min(pressure[c] * per_tolerated, 1.0)
+            squared = ratio * ratio
+            beyond = max(pressure[c] - tolerated, 0.0)
+            lost[c] += LOG_KEPT * (squared * squared) - beyond * _PER_DECAY
+            neighbours[c] += exposure[c] * caused
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _rank(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+    cluster: Cluster,
+    ranking: Ranking,
+    demand: Demand,
+    weights: Weights,
+    s: int,
+    scratch: Scratch,
+    c: int,
+) -> None:
+    """Filter one server, and score it by its sums."""
+    was = int(ranking.base[s, 1])
+    ranking.counts[was % 8] -= was // 8 % _UNITS
+    free = cluster.free_count[s]
+    test, room = filtered(cluster, demand, s)
+    ranking.base[s, 1] = test + 8 * (free + _UNITS * room)
+    ranking.counts[test] += free
+    if test != ELIGIBLE or free == 0:
+        ranking.base[s, 0] = -np.inf
+        return
+    lost = scratch.lost[c]
+    widths = (lost - LOG_KEPT - weights.width) / weights.width
+    kept = weights.kept / (1.0 + math.exp(-widths)) if widths > -_CERTAIN else 0.0
+    total = lost + kept + demand.log_speed[cluster.platform[s]]
+    total += weights.neighbours * scratch.neighbours[c]
+    ranking.base[s, 0] = total - cluster.elsewhere[s]
+
+
+@jit()
+def rooms(ranking: Ranking) -> tuple[Bools, Shorts]:
+    """Return the eligible servers and the room on each server. O(S)."""
+    eligible = np.empty(ranking.base.shape[0], dtype=np.bool_)
+    room = np.empty(ranking.base.shape[0], dtype=np.int32)
+    for s in range(room.size):
+        eligible[s] = ranking.base[s, 0] > -np.inf
+        room[s] = int(ranking.base[s, 1]) // (8 * _UNITS)
+    return eligible, room
+
+
+@jit(makes_arrays=False)
+def bound(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> None:
+    """Compute the bounds of a block again."""
+    ranking.bound[b, 0] = ranking.bound[b, 1] = -np.inf
+    for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
+        _raise_bound(cluster, ranking, weights, s)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _raise_bound(cluster: Cluster, ranking: Ranking, weights: Weights, s: int) -> None:
+    """Raise the bounds of the block of a server to the scores of its next unit."""
+    base, b = ranking.base[s, 0], s // BLOCK
+    if base > -np.inf:
+        slope = weights.spread * cluster.busy[s]
+        middle, step = base - slope * ranking.idle[0], slope * _width(weights)
+        ranking.bound[b, 0] = max(ranking.bound[b, 0], middle + step)
+        ranking.bound[b, 1] = max(ranking.bound[b, 1], middle - step)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _width(weights: Weights) -> float:
+    """Return how far from ``Ranking.idle`` the bounds hold."""
+    return _DRIFT / max(weights.spread, _DRIFT)
+
+
+@jit(makes_arrays=False)
+def reach(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> float:
+    """Return a score that no unit of a block exceeds.
+
+    The highest score of a block is a convex function of ``Cluster.idle``, as that of each server
+    is linear. So it is never above the line between its values at two ends.
+    """
+    if ranking.bound[b, 0] == -np.inf:
+        return -np.inf
+    at = 0.5 + 0.5 * (cluster.idle[0] - ranking.idle[0]) / _width(weights)
+    low, high = ranking.bound[b, 0], ranking.bound[b, 1]
+    return low + at * (high - low) + ROUNDING
