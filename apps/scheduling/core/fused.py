@@ -20,7 +20,7 @@ from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Refused, Request, Within
 
 if TYPE_CHECKING:
-    from apps.scheduling.core.rankings import Rankings
+    from apps.scheduling.core.expected_rankings import ExpectedRankings
 
 NOWHERE = as_readonly(np.empty(0, dtype=np.int64), np.int64)
 
@@ -212,15 +212,41 @@ class FusedExpected(CompiledPolicy):
     def __init__(self, weights: Weights = DEFAULT, share: Share = ALONE) -> None:
         super().__init__(policies.expected(weights, share), is_full=True)
         self._weights, self._share = weights, share
-        self._rankings: Rankings | None = None
+        self._rankings: ExpectedRankings | None = None
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
         if self._rankings is None:
             # only processes that decide import numba
-            from apps.scheduling.core.rankings import Rankings  # noqa: PLC0415
+            from apps.scheduling.core.expected_rankings import ExpectedRankings  # noqa: PLC0415
 
-            self._rankings = Rankings(self._weights, self._share)
+            self._rankings = ExpectedRankings(self._weights, self._share)
         return self._rankings.state(snapshot, facts)
+
+    def _can_batch(self, request: Request) -> bool:
+        return request.units == 1 and self.size is None
+
+    def _decide_run(
+        self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
+    ) -> list[Placed | Refused]:
+        from apps.scheduling.core import expected_batches as batches  # noqa: PLC0415
+
+        assert self._rankings is not None  # noqa: S101 - it made the state
+        outcomes: list[Placed | Refused] = []
+        found = batches.new_found(len(requests))
+        rows = self._rankings.rows(requests)
+        while len(outcomes) < len(rows):
+            start, busy = len(outcomes), state.busy
+            end = self._rankings.decide(rows, seeds[: len(rows)], found, start)
+            outcomes += batches.placements(
+                state,
+                requests[start:end],
+                seeds[start:end],
+                batches.rows_of(found, start, end),
+                busy,
+            )
+            if end < len(rows):  # the next job is refused
+                outcomes.append(self._decide_sized(state, requests[end], seeds[end]))
+        return outcomes
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         if request.locality or request.spread:

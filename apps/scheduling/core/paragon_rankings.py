@@ -3,6 +3,7 @@
 import numpy as np
 
 from apps.scheduling.core import paragon_kernels as kernels
+from apps.scheduling.core import ranking_log, rankings
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.expected import BLOCK
 from apps.scheduling.core.rankings import Rankings
@@ -37,7 +38,14 @@ class ParagonRankings(Rankings):
         found = kernels.search(state.cluster, fits, signature.demand, listed, limit, seed)
         return found, fits
 
-    def _new_ranking(self, facts: TopologyFacts, request: Request) -> kernels.Fits:
+    def _new_signature(
+        self, facts: TopologyFacts, request: Request, row: int
+    ) -> rankings._Signature:
+        seen = np.full(1, ranking_log.NEVER, dtype=np.int64)
+        fits = self._new_fits(facts, request)
+        return rankings._Signature(row, rankings.demand(facts, request), fits, seen)
+
+    def _new_fits(self, facts: TopologyFacts, request: Request) -> kernels.Fits:
         servers, platforms = facts.server_units.size, len(facts.topology.platform_name)
         sources = (
             np.argsort(-request.caused, kind="stable"),

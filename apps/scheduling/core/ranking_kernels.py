@@ -101,7 +101,7 @@ def copy_servers(cluster: Cluster, source: Cluster, servers: Shorts) -> int:
 
 
 @jit(makes_arrays=False)
-def take_units(cluster: Cluster, demand: Demand, units: Shorts, servers: Shorts) -> None:
+def take_units(cluster: Cluster, demand: Demand, units: Shorts | Ints, servers: Shorts) -> None:
     """``BatchState.allocate``. O(k·N)."""
     for j in range(units.size):
         cluster.unit_free[units[j]] = False

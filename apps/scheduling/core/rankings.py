@@ -12,29 +12,31 @@ from typing import Any, Final
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
-from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
+from apps.inventory.core.snapshot import Ints, Shorts, Snapshot
 from apps.scheduling.core import ranking_kernels as kernels
-from apps.scheduling.core import ranking_log, ranking_scores, ranking_search
+from apps.scheduling.core import ranking_log
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
-from apps.scheduling.core.expected import ALONE, BLOCK, DEFAULT, Share, Weights
+from apps.scheduling.core.expected import ALONE, Share
 from apps.scheduling.core.types import Request
 
 MAX_SIGNATURES: Final = 256  # 16 bytes of each server for each; the oldest is dropped
-_NEVER: Final = ranking_log.NEVER
-_TOGETHER: Final = 520  # servers of which the terms are in the cache when all are ranked
 
 
 @dataclass(slots=True)
 class _Signature:
-    """One signature: what it requests, its ranking, and the changes that the ranking includes.
+    """One signature: what it requests, and its ranking, of the kind of its `Rankings`.
 
-    The ranking is of the kind of its `Rankings`.
+    Attributes
+    ----------
+    row : its number among those that are kept
+    seen : (1,) number of the changes that the ranking includes
     """
 
+    row: int
     demand: kernels.Demand
     ranking: Any
-    seen: int = _NEVER
+    seen: Ints
 
 
 @dataclass(slots=True)
@@ -147,16 +149,11 @@ _NOTHING: Final = (_NO_NUMBERS, _NO_BOOLS, _NO_BOOLS, _NO_BOOLS)
 class Rankings:
     """The rankings of one policy, for the state that it follows."""
 
-    def __init__(self, weights: Weights = DEFAULT, share: Share = ALONE) -> None:
-        self._weights, self._share = weights, share
+    def __init__(self, share: Share = ALONE) -> None:
+        self._share = share
         self._state: RankedState | None = None
         self._origin: tuple[Any, ...] | None = None
         self._known: OrderedDict[tuple[Any, ...], _Signature] = OrderedDict()
-        self._scratch_blocks: ranking_search.Blocks | None = None
-        entries = ranking_log.ENTRIES
-        self._scratch = ranking_scores.Scratch(
-            np.empty(entries), np.empty(entries), ranking_log.new_terms(_TOGETHER)
-        )
 
     def state(self, snapshot: Snapshot, facts: TopologyFacts) -> RankedState:
         """Return the working copy, up to date with a snapshot.
@@ -171,62 +168,29 @@ class Rankings:
             self._state.follow(snapshot)
         return self._state
 
-    def rooms(self, ranking: ranking_scores.Ranking) -> tuple[Bools, Shorts]:
-        """Return the eligible servers and the room on each server. O(S)."""
-        return ranking_scores.rooms(ranking)
-
-    def best(
-        self, request: Request, count: int, seed: int
-    ) -> tuple[ranking_search.Best, ranking_scores.Ranking]:
-        """Return the best units in the state for a request, and the ranking of its signature."""
-        state, signature, seen = self._read(request)
-        ranked = state.cluster, signature.ranking, signature.demand, self._weights
-        if state.knows(seen):
-            ranking_scores.rank_changed(*ranked, state.log, seen, self._scratch)
-        else:
-            ranking_scores.rank_all(*ranked, self._scratch)
-        draw = ranking_search.Draw(count, seed)
-        best = ranking_search.best_units(*ranked, self._blocks(state), draw)
-        return best, signature.ranking
-
-    def _blocks(self, state: RankedState) -> ranking_search.Blocks:
-        blocks = -(-state.free_count.size // BLOCK)
-        if self._scratch_blocks is None or self._scratch_blocks.reach.size != blocks:
-            groups = -(-blocks // ranking_search.GROUP)
-            self._scratch_blocks = ranking_search.Blocks(np.empty(blocks), np.empty(groups))
-        return self._scratch_blocks
-
     def _read(self, request: Request) -> tuple[RankedState, _Signature, int]:
         """Return the signature of a request, and the number of the changes that it has seen."""
         state = self._state
         assert state is not None  # noqa: S101 - `state` was called before
         signature = self._signature(state, request)
-        seen, signature.seen = signature.seen, state.last
+        seen, signature.seen[0] = int(signature.seen[0]), state.last
         return state, signature, seen
-
-    def _new_ranking(self, facts: TopologyFacts, request: Request) -> Any:
-        """Return an empty ranking."""
-        servers = facts.server_units.size
-        blocks = -(-servers // BLOCK)
-        return ranking_scores.Ranking(
-            np.zeros((servers, 2)),
-            np.zeros(8, dtype=np.int64),
-            np.zeros((blocks, 2)),
-            np.zeros(1),
-        )
 
     def _signature(self, state: RankedState, request: Request) -> _Signature:
         key = _key(request)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= MAX_SIGNATURES:
-                self._known.popitem(last=False)
-            known = self._known[key] = _Signature(
-                _demand(state.facts, request), self._new_ranking(state.facts, request)
-            )
+            row = len(self._known)
+            if row >= MAX_SIGNATURES:
+                row = self._known.popitem(last=False)[1].row
+            known = self._known[key] = self._new_signature(state.facts, request, row)
         else:
             self._known.move_to_end(key)
         return known
+
+    def _new_signature(self, facts: TopologyFacts, request: Request, row: int) -> _Signature:
+        """Return a signature with an empty ranking."""
+        raise NotImplementedError
 
 
 def _origin(snapshot: Snapshot) -> tuple[Any, ...] | None:
@@ -261,7 +225,8 @@ def _key(request: Request) -> tuple[Any, ...]:
     )
 
 
-def _demand(facts: TopologyFacts, request: Request) -> kernels.Demand:
+def demand(facts: TopologyFacts, request: Request) -> kernels.Demand:
+    """Return the demand of the signature of a request."""
     platforms = len(facts.topology.platform_name)
     speed = np.ones(platforms) if request.platform_speed is None else request.platform_speed
     return kernels.Demand(
