@@ -5,6 +5,7 @@ server like an explicit request. Otherwise one job requesting all the memory and
 none could overcommit it.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -17,8 +18,14 @@ SLACK: Final = 1e-6  # tolerance for rounding: M shares of capacity / M may exce
 
 def requested_per_unit(request: Request) -> Floats:
     """(3,) requested memory bytes, network bits/s and storage bytes per unit; 0 = equal share."""
+    vector: Floats = requested_vectors((request,))[0]
+    return vector
+
+
+def requested_vectors(requests: Sequence[Request]) -> Floats:
+    """(n, 3) the same of many requests."""
     return np.array(
-        (request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes),
+        [(r.unit_memory_bytes, r.unit_network_bps, r.unit_storage_bytes) for r in requests],
         dtype=np.float64,  # always float: another type would compile another kernel
     )
 

@@ -7,7 +7,7 @@ may be applied twice or overlap with the agent's own commits, with the same fina
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,8 +24,8 @@ from apps.inventory.core.snapshot import (
     Topology,
 )
 from apps.scheduling.core import loss
-from apps.scheduling.core.capacity import equal_share, requested_per_unit
-from apps.scheduling.core.copy_updates import CopyArrays, updates
+from apps.scheduling.core.capacity import equal_share, requested_per_unit, requested_vectors
+from apps.scheduling.core.copy_updates import Claims, CopyArrays, updates
 from apps.scheduling.core.types import Placed, Request
 
 _Array = TypeVar("_Array", bound=np.ndarray[Any, Any])
@@ -152,6 +152,24 @@ class ClusterCopy:
         vectors = self._vectors(units, requested_per_unit(request))
         scores = _scores(request.caused, request.tolerated)
         self._update.claim_units(self._state, units.astype(np.int64), scores, vectors, sequence)
+
+    def claim_all(
+        self, units: Sequence[Shorts], requests: Sequence[Request], sequences: Sequence[int]
+    ) -> None:
+        """Claim units for many jobs, one after the other, as `claim`."""
+        sizes = [each.size for each in units]
+        every = np.concatenate(units).astype(np.int64)
+        wanted = np.repeat(requested_vectors(requests), sizes, axis=0)
+        vectors = np.where(wanted > 0, wanted, self._share[self.topology.unit_server[every]])
+        scores = np.array([(r.caused, r.tolerated) for r in requests], dtype=np.float64)
+        claims = Claims(
+            np.array([0, *accumulate(sizes)], dtype=np.int64),
+            every,
+            as_readonly(scores),
+            vectors,
+            np.array(sequences, dtype=np.int64),
+        )
+        self._update.claim_all(self._state, claims)
 
     def release(self, units: Shorts, *, sequence: int) -> None:
         """Release units (indices), unless their last change is newer."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints
-from apps.scheduling.core.copy_updates import CopyArrays
+from apps.scheduling.core.copy_updates import Claims, CopyArrays
 from apps.scheduling.core.loss import DECAY, IDLE, LOG_KEPT, NEIGHBOUR, UNKNOWN
 
 
@@ -25,6 +25,15 @@ def claim_units(
         state.unit_vector[u] = vectors[i]
         state.unit_sequence[u] = sequence
     sum_servers(state, units)
+
+
+@jit()
+def claim_all(state: CopyArrays, claims: Claims) -> None:
+    """``copy_updates.claim_all``."""
+    for c in range(claims.sequence.size):
+        begin, end = claims.first[c], claims.first[c + 1]
+        units, vectors = claims.unit[begin:end], claims.vectors[begin:end]
+        claim_units(state, units, claims.scores[c], vectors, claims.sequence[c])
 
 
 @jit()

@@ -42,6 +42,23 @@ class CopyArrays(NamedTuple):
     changes: Ints
 
 
+class Claims(NamedTuple):
+    """Units of c claims, p in all, in the order of the claims.
+
+    first : (c + 1,) first unit of each claim, and the number of units
+    unit : (p,) indices
+    scores : (c, 2, N) caused and tolerated
+    vectors : (p, 3) resources of each unit
+    sequence : (c,) change-log number of each claim
+    """
+
+    first: Ints
+    unit: Ints
+    scores: Floats
+    vectors: Floats
+    sequence: Ints
+
+
 class UpdateUnits(Protocol):
     """Updates of units: those of this module, or the compiled ones of ``copy_kernels``."""
 
@@ -49,6 +66,10 @@ class UpdateUnits(Protocol):
         self, state: CopyArrays, units: Ints, scores: Floats, vectors: Floats, sequence: int
     ) -> None:
         """Claim units whose last change is not newer."""
+        ...
+
+    def claim_all(self, state: CopyArrays, claims: Claims) -> None:
+        """Claim the units of many jobs, one after the other."""
         ...
 
     def release_units(self, state: CopyArrays, units: Ints, sequence: int) -> None:
@@ -81,6 +102,13 @@ def claim_units(
     state.unit_vector[units] = vectors
     state.unit_sequence[units] = sequence
     sum_servers(state, units)
+
+
+def claim_all(state: CopyArrays, claims: Claims) -> None:
+    """Claim the units of many jobs, one after the other."""
+    for c, sequence in enumerate(claims.sequence.tolist()):
+        units = slice(int(claims.first[c]), int(claims.first[c + 1]))
+        claim_units(state, claims.unit[units], claims.scores[c], claims.vectors[units], sequence)
 
 
 def release_units(state: CopyArrays, units: Ints, sequence: int) -> None:
@@ -137,5 +165,6 @@ class _InNumpy:
     """The updates of this module."""
 
     claim_units = staticmethod(claim_units)
+    claim_all = staticmethod(claim_all)
     release_units = staticmethod(release_units)
     sum_servers = staticmethod(sum_servers)

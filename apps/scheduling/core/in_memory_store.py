@@ -8,12 +8,18 @@ none while other jobs may win some.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Final
 
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Floats, Ints, Shorts, Snapshot, Topology
-from apps.scheduling.core.capacity import equal_share, requested_per_unit, unit_vectors
+from apps.scheduling.core.capacity import (
+    equal_share,
+    requested_per_unit,
+    requested_vectors,
+    unit_vectors,
+)
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
 from apps.scheduling.core.conflicts import FREE, Claim, resolve_conflicts
 from apps.scheduling.core.types import Placed, Request
@@ -110,12 +116,21 @@ class MemoryCluster:
         self, placements: Sequence[tuple[Placed, Request]]
     ) -> list[Committed | Conflict]:
         """Allocate the units of placements; earlier ones win conflicts."""
-        return [
-            self._allocate(placed, request, positions)
-            for (placed, request), positions in zip(
-                placements, self._resolve(placements), strict=True
-            )
+        done = [
+            self._granted(placed, positions)
+            for (placed, _), positions in zip(placements, self._resolve(placements), strict=True)
         ]
+        won = [
+            (each, request)
+            for each, (_, request) in zip(done, placements, strict=True)
+            if isinstance(each, Committed)
+        ]
+        if won:
+            units, requests = [each.units for each, _ in won], [request for _, request in won]
+            self.state.claim_all(units, requests, [each.sequence for each, _ in won])
+        if self._keeps_log:
+            self.log += [self._claimed(each, request) for each, request in won]
+        return done
 
     def held(self, allocation: int) -> Shorts:
         """(k,) indices of the units of an allocation.
@@ -197,7 +212,7 @@ class MemoryCluster:
         claims = conflict_kernels.ClaimTable(
             first=np.array(first, dtype=np.int64),
             unit=units.astype(np.int64),
-            requested=np.array([requested_per_unit(request) for _, request in placements]),
+            requested=requested_vectors([request for _, request in placements]),
             whole=np.array([_is_whole(request) for _, request in placements], dtype=np.bool_),
             has_won=np.zeros(units.size, dtype=np.bool_),
             before=np.empty((units.size, 3)),
@@ -223,36 +238,36 @@ class MemoryCluster:
             whole=_is_whole(request),
         )
 
-    def _allocate(
-        self, placed: Placed, request: Request, positions: tuple[int, ...]
-    ) -> Committed | Conflict:
-        chosen = list(positions)
-        is_whole = len(chosen) == placed.units.size
-        lost = placed.units[:0] if is_whole else np.delete(placed.units, chosen)
-        if not chosen:
+    def _granted(self, placed: Placed, positions: tuple[int, ...]) -> Committed | Conflict:
+        """Give units to a new allocation."""
+        is_whole = len(positions) == placed.units.size
+        lost = _NONE if is_whole else np.delete(placed.units, list(positions))
+        if not positions:
             return Conflict(placed.job, lost, self.state.sequence)
-        units = placed.units if is_whole else placed.units[chosen]
+        units = placed.units if is_whole else placed.units[list(positions)]
         allocation, self._next = self._next, self._next + 1
         self._allocations[allocation] = units
         self._owner[units] = allocation
-        sequence = self._advance()
-        self.state.claim(units, request, sequence=sequence)
-        if self._keeps_log:
-            change = Change(
-                sequence,
-                ChangeKind.CLAIM,
-                units=self.topology.unit_id[units].tolist(),
-                caused=np.asarray(request.caused),
-                tolerated=np.asarray(request.tolerated),
-                vector=requested_per_unit(request),
-            )
-            self.log.append(change)
-        return Committed(allocation, placed.job, units, lost, sequence)
+        return Committed(allocation, placed.job, units, lost, self._advance())
+
+    def _claimed(self, done: Committed, request: Request) -> Change:
+        """Return the entry of the change log for an allocation."""
+        return Change(
+            done.sequence,
+            ChangeKind.CLAIM,
+            units=self.topology.unit_id[done.units].tolist(),
+            caused=np.asarray(request.caused),
+            tolerated=np.asarray(request.tolerated),
+            vector=requested_per_unit(request),
+        )
 
     def _advance(self) -> int:
         """Return the number of a new change."""
         self.state.sequence += 1
         return self.state.sequence
+
+
+_NONE: Final = as_readonly(np.empty(0, dtype=np.int32))
 
 
 def _is_whole(request: Request) -> bool:

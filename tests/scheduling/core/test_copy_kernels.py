@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
-from tests.scheduling.core.clusters import topology
+from tests.scheduling.core.clusters import request, topology
 
 CLUSTER = topology((4, 2, 1, 8))
 UNITS = CLUSTER.unit_id.size
@@ -86,3 +86,30 @@ def test_every_server_of_entries_applied_together_counts_as_changed() -> None:
     assert seen.changed is not None
     copy.apply(changes([(ChangeKind.CLAIM, [0, 4], 1, None), (ChangeKind.CLAIM, [7], 2, None)]))
     assert sorted(seen.changed.tolist()) == [0, 1, 2, 3]
+
+
+CLAIM = st.tuples(
+    st.lists(st.integers(0, UNITS - 1), min_size=1, max_size=4, unique=True),
+    st.integers(0, 9),
+    st.sampled_from([0.0, 1e9, 3e8]),
+)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@given(claims=st.lists(CLAIM, min_size=1, max_size=8))
+def test_claims_made_together_have_the_effect_of_each_alone(
+    is_compiled: bool, claims: list[tuple[list[int], int, float]]
+) -> None:
+    rng = np.random.default_rng(3)
+    units = [np.array(each, dtype=np.int32) for each, _, _ in claims]
+    jobs = [
+        request(caused=rng.uniform(0.0, 100.0, 10), unit_memory_bytes=memory)
+        for _, _, memory in claims
+    ]
+    sequences = [sequence for _, sequence, _ in claims]
+    together, alone = (ClusterCopy(CLUSTER, is_compiled=is_compiled) for _ in range(2))
+    together.claim_all(units, jobs, sequences)
+    for each, job, sequence in zip(units, jobs, sequences, strict=True):
+        alone.claim(each, job, sequence=sequence)
+    one, other = (copy._state._asdict() for copy in (together, alone))
+    assert [name for name in one if not np.array_equal(one[name], other[name])] == []
