@@ -157,6 +157,7 @@ def _new_places(servers: int) -> ranking_batch.Places:
         ranking_scores.Scratch(
             np.empty(ranking_log.ENTRIES),
             np.empty(ranking_log.ENTRIES),
+            np.empty(ranking_log.ENTRIES, dtype=np.int64),
             ranking_log.new_terms(_TOGETHER),
         ),
         ranking_search.Blocks(np.empty(blocks), np.empty(-(-blocks // ranking_search.GROUP))),

@@ -137,17 +137,29 @@ def count_busy(cluster: Cluster, s: int) -> None:
 @jit(makes_arrays=False, forceinline=True)
 def filtered(cluster: Cluster, demand: Demand, s: int) -> tuple[int, int]:
     """Return the filter that rejects a server, and its room; the tests of ``filter_servers``."""
+    return filtered_again(cluster, demand, s, lasting_filter(cluster, demand, s))
+
+
+@jit(makes_arrays=False, forceinline=True)
+def filtered_again(cluster: Cluster, demand: Demand, s: int, lasting: int) -> tuple[int, int]:
+    """Return what `filtered` does, with a known `lasting_filter`."""
     free = cluster.free_count[s]
     room = min(free, _fitting(cluster, demand, s)) if free else 0
     if not cluster.server_open[s]:
         return 1, room
-    if not demand.allowed[cluster.platform[s]]:
-        return 2, room
-    if not demand.labelled[s]:
-        return 3, room
-    if demand.excluded[s]:
-        return 4, room
+    if lasting:
+        return lasting, room
     return (5 if room == 0 else ELIGIBLE), room
+
+
+@jit(makes_arrays=False, forceinline=True)
+def lasting_filter(cluster: Cluster, demand: Demand, s: int) -> int:
+    """Return the filter that rejects a server whatever its state; 0 = none."""
+    if not demand.allowed[cluster.platform[s]]:
+        return 2
+    if not demand.labelled[s]:
+        return 3
+    return 4 if demand.excluded[s] else 0
 
 
 @jit(makes_arrays=False)

@@ -14,13 +14,22 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
 from apps.scheduling.core.expected import BLOCK, Weights
 from apps.scheduling.core.loss import DECAY, LOG_KEPT
-from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, filtered
+from apps.scheduling.core.ranking_kernels import (
+    ELIGIBLE,
+    Cluster,
+    Demand,
+    filtered_again,
+    lasting_filter,
+)
 from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, Terms, write_terms
 
 _DRIFT: Final = 0.01  # of the bounds, before they are computed again
 _PER_DECAY = 1.0 / DECAY
 ROUNDING: Final = 1e-9
-_UNITS: Final = 1 << 20  # more than any server has
+# what the filters found: the filter, then 20 bits of free units, the lasting filter, the room
+_LASTING: Final = 23
+_ROOM: Final = 26
+_STATE: Final = (1 << _LASTING) - 1
 _CERTAIN: Final = 45.0  # widths below the limit: the chance to keep the speed is 0 to a double
 
 
@@ -42,10 +51,14 @@ class Ranking(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Sums of the entries of a log, (C,), and terms of servers that are ranked together."""
+    """Sums of the entries of a log, what the filters found before, and terms to rank all.
+
+    lost, neighbours, was : (C,)
+    """
 
     lost: Floats
     neighbours: Floats
+    was: Ints
     terms: Terms
 
 
@@ -62,7 +75,10 @@ def rank_all(
             write_terms(scratch.terms, cluster, c, first + c)
         _sum_terms(scratch.terms, 0, count, demand, scratch)
         for c in range(count):
-            _rank(cluster, ranking, demand, weights, first + c, scratch, c)
+            s = first + c
+            scratch.was[c] = int(ranking.base[s, 1]) & _STATE  # without the filter that lasts
+            scratch.was[c] |= lasting_filter(cluster, demand, s) << _LASTING
+            _rank(cluster, ranking, demand, weights, s, scratch, c)
     for b in range(ranking.bound.shape[0]):
         bound(cluster, ranking, weights, b)
 
@@ -82,6 +98,8 @@ def rank_changed(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     O(c·N) for c changes.
     """
     begin, end = seen - log.bounds[FIRST], log.bounds[COUNT]
+    for c in range(begin, end):  # reads from memory, none of which waits for another
+        scratch.was[c - begin] = int(ranking.base[log.terms.server[c], 1])
     _sum_terms(log.terms, begin, end, demand, scratch)
     for c in range(begin, end):
         if log.is_last[c]:
@@ -127,11 +145,11 @@ def _rank(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     c: int,
 ) -> None:
     """Filter one server, and score it by its sums."""
-    was = int(ranking.base[s, 1])
-    ranking.counts[was % 8] -= was // 8 % _UNITS
-    free = cluster.free_count[s]
-    test, room = filtered(cluster, demand, s)
-    ranking.base[s, 1] = test + 8 * (free + _UNITS * room)
+    was, free = scratch.was[c], cluster.free_count[s]
+    lasting = (was >> _LASTING) & 7
+    ranking.counts[was & 7] -= (was & _STATE) >> 3
+    test, room = filtered_again(cluster, demand, s, lasting)
+    ranking.base[s, 1] = test + (free << 3) + (lasting << _LASTING) + (room << _ROOM)
     ranking.counts[test] += free
     if test != ELIGIBLE or free == 0:
         ranking.base[s, 0] = -np.inf
@@ -151,7 +169,7 @@ def rooms(ranking: Ranking) -> tuple[Bools, Shorts]:
     room = np.empty(ranking.base.shape[0], dtype=np.int32)
     for s in range(room.size):
         eligible[s] = ranking.base[s, 0] > -np.inf
-        room[s] = int(ranking.base[s, 1]) // (8 * _UNITS)
+        room[s] = int(ranking.base[s, 1]) >> _ROOM
     return eligible, room
 
 
