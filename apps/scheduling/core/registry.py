@@ -56,6 +56,10 @@ class Parameter:
             return False
         return self.low <= value <= self.high and not (self.is_whole and value != int(value))
 
+    def cast(self, value: float) -> float:
+        """Return an accepted value; an int if it is a whole number, which JSON may write 4.0."""
+        return int(value) if self.is_whole else value
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -252,10 +256,23 @@ def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
     PolicyParameterError : the message says what is accepted.
     """
     entry = _entry(name)
-    for key, value in (parameters or {}).items():
-        if problem := parameter_problem(name, key, value):
+    return entry.make(**accepted(name, entry.parameters, parameters or {}))
+
+
+def accepted(
+    policy: str, parameters: Sequence[Parameter], values: Mapping[str, Any]
+) -> dict[str, float]:
+    """Return values for some of these parameters, whole numbers as ints.
+
+    Raises
+    ------
+    PolicyParameterError : the message says what is accepted.
+    """
+    known = {each.name: each for each in parameters}
+    for key, value in values.items():
+        if problem := problem_of(policy, parameters, key, value):
             raise PolicyParameterError(problem)
-    return entry.make(**(parameters or {}))
+    return {key: known[key].cast(value) for key, value in values.items()}
 
 
 def parameter_problem(policy: str, name: str, value: object) -> str | None:

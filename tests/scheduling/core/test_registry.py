@@ -29,11 +29,20 @@ def test_a_parameter_changes_the_policy() -> None:
     assert outcome.examined == 5
 
 
+@pytest.mark.parametrize("name", ["sampling", "paragon_sampling"])
+def test_a_whole_number_may_be_written_with_a_decimal_point(name: str) -> None:
+    (outcome,) = make(name, {"candidates": 5.0}).place(
+        idle(topology((4,) * 20)), [request()], np.random.default_rng(1)
+    )
+    assert isinstance(outcome, Placed)
+    assert outcome.examined == 5
+
+
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
         ({"candidates": 0}, "candidates must be a whole number in 1 .. 32, not 0"),
-        ({"candidates": 2.5}, "must be a whole number"),
+        ({"candidates": 4.5}, "candidates must be a whole number in 1 .. 32, not 4.5"),
         ({"candidates": True}, "must be a whole number"),
         ({"load": 1}, "sampling has the parameters candidates, not 'load'"),
     ],

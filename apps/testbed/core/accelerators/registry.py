@@ -6,12 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from apps.scheduling.core.registry import (
-    Parameter,
-    PolicyParameterError,
-    parameters_schema,
-    problem_of,
-)
+from apps.scheduling.core.registry import Parameter, accepted, parameters_schema
 from apps.testbed.core.accelerators.goodput import POWER, WAITING
 from apps.testbed.core.accelerators.jobs import AcceleratorError, RoundPolicy
 from apps.testbed.core.accelerators.policies import (
@@ -87,9 +82,5 @@ def make_rounds(name: str, parameters: Mapping[str, float] | None = None) -> Rou
     """
     if name not in ROUND_POLICIES:
         raise AcceleratorError(f"unknown policy {name!r}; known are {', '.join(ROUND_POLICIES)}")
-    entry, chosen = ROUND_POLICIES[name], parameters or {}
-    for each, value in chosen.items():
-        problem = problem_of(name, entry.parameters, each, value)
-        if problem is not None:
-            raise PolicyParameterError(problem)
-    return entry.make(**chosen)
+    entry = ROUND_POLICIES[name]
+    return entry.make(**accepted(name, entry.parameters, parameters or {}))

@@ -4,11 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from apps.scheduling.core.registry import PolicyParameterError
-from apps.testbed.core.replay.queueing.registry import (
-    TESTBED_POLICIES,
-    queueing_parameter_problem,
-)
+from apps.scheduling.core.registry import accepted
+from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from apps.testbed.core.replay.queueing.sparrow import Sparrow
 from apps.testbed.core.replay.queueing.types import QueueingPolicy
 from apps.testbed.core.replay.queueing.yarn import CAPACITY, FAIR, FIFO, Yarn
@@ -29,9 +26,7 @@ def make_queueing(name: str, parameters: Mapping[str, float] | None = None) -> Q
     KeyError : no policy of the testbed has this name.
     PolicyParameterError : the message says what is accepted.
     """
-    values = {each.name: each.default for each in TESTBED_POLICIES[name].parameters}
-    for key, value in (parameters or {}).items():
-        if problem := queueing_parameter_problem(name, key, value):
-            raise PolicyParameterError(problem)
-        values[key] = value
+    known = TESTBED_POLICIES[name].parameters
+    values = {each.name: each.default for each in known}
+    values |= accepted(name, known, parameters or {})
     return QueueingPolicy(name, partial(SCHEDULERS[name], **values))
