@@ -1,21 +1,35 @@
 """Quotas limit what agents place, and units that were lent return as jobs end."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
+from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.workloads import services as workloads
 from apps.workloads.models import Application, Job
 from tests import factories
-from tests.scheduling.world import build, decide_again, known, state_and_reason, waiting
+from tests.scheduling.world import (
+    FirstFree,
+    agent,
+    build,
+    decide_again,
+    known,
+    state_and_reason,
+    waiting,
+    work,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -101,6 +115,77 @@ def test_a_project_within_its_guarantee_starts_although_others_claim_units() -> 
     job(of, web, 8)
     decide_again(by)
     assert sorted(state_and_reason(one)[1] for one in jobs).count("QuotaExceeded") == 1
+
+
+class _LastFree(FirstFree):
+    """A policy that takes the last free units."""
+
+    def place(self, *args: Any) -> Any:
+        free = args[0].unit_free
+        marked = np.flatnonzero(free)[: -sum(one.units for one in args[1])]
+        kept = free.copy()
+        kept[marked] = False
+        return super().place(replace(args[0], unit_free=kept), *args[1:])
+
+
+def decided_at_once(*jobs: Job) -> list[tuple[int | None, int]]:
+    """Let an agent decide on the second job between choice and commit of the first; units."""
+    other = agent("agent-2", _LastFree())
+    slower = agent("agent-1", FirstFree(meanwhile=lambda: work(other)))
+    slower._decide(workloads.claim_waiting(agent="agent-1", limit=1))
+    for one in jobs:
+        one.refresh_from_db()
+    return sorted((one.units or 0, one.units_missing) for one in jobs)
+
+
+def test_concurrent_agents_do_not_exceed_the_maximum() -> None:
+    build("a", "b")
+    of, vision = known(), project("vision", limit=3)
+    jobs = [job(of, vision, 2) for _ in range(2)]
+    assert decided_at_once(*jobs) == [(0, 0), (2, 0)]
+    assert Job.objects.get(state="queued").reason_code == "QuotaExceeded"
+
+
+def test_an_incremental_job_takes_what_the_maximum_leaves_at_its_commit() -> None:
+    build("a", "b")
+    of, vision = known(), project("vision", limit=3)
+    jobs = [job(of, vision, 2, gang=False) for _ in range(2)]
+    assert decided_at_once(*jobs) == [(1, 1), (2, 0)]
+
+
+class _Greedy(FirstFree):
+    """Takes four units, if the job has a target."""
+
+    def place(self, *args: Any) -> Any:
+        snapshot, requests, rng = args
+        larger = [replace(one, units=4) if one.goal else one for one in requests]
+        outcomes = super().place(snapshot, larger, rng)
+        return [
+            replace(each, wanted=each.units.size) if isinstance(each, Placed) else each
+            for each in outcomes
+        ]
+
+
+def test_a_policy_that_chooses_more_units_does_not_exceed_the_maximum() -> None:
+    build("a", "b")
+    vision = project("vision", limit=3)
+    fields: dict[str, Any] = {"gang": True, "project": vision, "submitted_s": NOW_S}
+    sized = waiting(known(), **fields)
+    decide_again(agent("agent-1", _Greedy()))
+    sized.refresh_from_db()
+    assert (sized.state, sized.units) == ("starting", 2)
+
+
+def test_without_quotas_a_turn_has_no_statement_about_them() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision")
+    job(of, vision)
+    with CaptureQueriesContext(connection) as captured:
+        decide_again(by)
+    statements = [query["sql"] or "" for query in captured.captured_queries]
+    about = [sql for sql in statements if "max_units" in sql and "workloads_job" not in sql]
+    assert about
+    assert all(sql.strip().startswith("SELECT EXISTS") for sql in about)
 
 
 def test_jobs_that_no_server_matches_claim_nothing() -> None:

@@ -27,6 +27,7 @@ LOCK_ORDER: Final = (
     "placement_move",
     "execution_launch",
     "workloads_job",
+    "accounts_project",
     "workloads_waitingshape",
     "execution_migration",
     "scheduling_allocation",

@@ -362,10 +362,10 @@ class SchedulingAgent:
                 return refused
             won, lost = commit(proposals, agent=by.identity)
             logger.debug("committed %d of %d placements", len(won), len(proposals))
-            again = {entry.proposal.job.id for entry in lost if not entry.is_gone}
+            again = {entry.proposal.job.id: entry for entry in lost if not entry.is_gone}
             if attempt == RETRIES:
-                refused += [refused_as.conflict(p) for p in proposals if p.job.id in again]
-            ready = [sized_job for sized_job in ready if sized_job.job.id in again]
+                refused += [refused_as.conflict(entry.proposal) for entry in again.values()]
+            ready = [again[each.job.id].next_try(each) for each in ready if each.job.id in again]
         return refused
 
     def _outcomes(

@@ -37,6 +37,7 @@ from apps.scheduling.services.decisions import (
     predicted_json,
 )
 from apps.scheduling.services.proposals import AgentIdentity, LostProposal, Proposal
+from apps.scheduling.services.quotas import left_in_limits, within_limits
 from apps.scheduling.services.reservations import end_reservations, reservations
 from apps.workloads import services as workloads
 
@@ -52,6 +53,7 @@ def commit(
     """
     with transaction.atomic():
         ours = _lock_jobs([p.job.id for p in proposals], agent.name)
+        left = left_in_limits({project for project in ours.values() if project is not None})
         alive = [p for p in proposals if p.job.id in ours]
         claims = [_claim(p) for p in alive]
         by_command = [claim for p, claim in zip(alive, claims, strict=True) if p.job.runs_command]
@@ -73,7 +75,9 @@ def commit(
             ]
         claims, chosen = _choose_cores(alive, claims, chips, owners)
         free = lock_servers(server for claim in claims for server in claim.servers)
-        winners = resolve_conflicts(claims, owners, free)
+        found = resolve_conflicts(claims, owners, free)
+        winners = within_limits(claims, found, [ours[p.job.id] for p in alive], left)
+        over = {p.job.id for p, had, has in zip(alive, found, winners, strict=True) if had != has}
         won = [
             (p, _grant(p, claim, positions, chosen.get(claim.job)))
             for p, claim, positions in zip(alive, claims, winners, strict=True)
@@ -83,23 +87,27 @@ def commit(
             end_reservations([p.job.id for p, _ in won])
         sequences = _write(won, free=free, agent=agent)
     lost = [
-        LostProposal(p, is_gone=p.job.id not in ours)
+        LostProposal(p, is_gone=p.job.id not in ours, is_over_limit=p.job.id in over)
         for p in proposals
         if p.job.id not in sequences
     ]
     return sequences, lost
 
 
-def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> set[UUID]:
+def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> dict[UUID, UUID | None]:
+    """Lock the jobs that may still be placed; returns their projects, None without a limit."""
     rows = fetch_rows(
-        """SELECT id FROM workloads_job
+        """SELECT workloads_job.id,
+                  (SELECT p.id FROM accounts_project p
+                   WHERE p.id = project_id AND p.max_units IS NOT NULL) AS limited
+           FROM workloads_job
            WHERE id = ANY(%s) AND NOT cancel_requested AND claimed_by = %s
              AND (state IN ('submitted', 'queued') AND NOT held
                   OR state IN ('starting', 'running') AND units_missing > 0)
-           ORDER BY id FOR NO KEY UPDATE""",
+           ORDER BY workloads_job.id FOR NO KEY UPDATE""",
         [number_array(sorted(job_ids)), agent],
     )
-    return {row[0] for row in rows}
+    return dict(rows)
 
 
 def _claim(proposal: Proposal) -> Claim:

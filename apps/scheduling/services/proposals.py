@@ -1,7 +1,7 @@
 """Results of decisions that agents submit: proposals to commit, and refusals."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -90,10 +90,23 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LostProposal:
-    """A proposal that was not committed."""
+    """A proposal that was not committed.
+
+    Attributes
+    ----------
+    is_gone : the job was cancelled, held or claimed by another agent: do not retry
+    is_over_limit : it would exceed the maximum of its project
+    """
 
     proposal: Proposal
-    is_gone: bool  # the job was cancelled, held or claimed by another agent: do not retry
+    is_gone: bool
+    is_over_limit: bool = False
+
+    def next_try(self, ready: SizedJob) -> SizedJob:
+        """Return the job to decide again; of its own size if the policy chose too large a one."""
+        if not self.is_over_limit:
+            return ready
+        return replace(ready, request=replace(ready.request, goal=None, reserved=None))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

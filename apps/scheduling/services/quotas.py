@@ -1,9 +1,13 @@
 """Jobs that the quotas of their projects let start."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
+from uuid import UUID
 
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.conflicts import Claim
 from apps.scheduling.core.quotas import allowance
 from apps.scheduling.core.types import RefusalReason, Refused
 from apps.scheduling.selectors.quotas import has_quotas, standings
@@ -15,7 +19,8 @@ def within_quotas(
 ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
     """Return the jobs within the quotas of their projects, and the refusals of the others.
 
-    Several agents that decide at the same time may exceed a quota by the jobs of one turn.
+    Several agents that decide at the same time may borrow the same units. They do not exceed the
+    maximum of a project: their commits check it again (`within_limits`).
     """
     if not has_quotas():
         return list(ready), []
@@ -40,6 +45,54 @@ def within_quotas(
         else:
             refused.append((each, _refused(each, limit.detail, snapshot, free)))
     return within, refused
+
+
+_LOCKED: Final = """
+SELECT id, max_units FROM accounts_project
+WHERE id = ANY(%s) AND max_units IS NOT NULL ORDER BY id FOR NO KEY UPDATE
+"""
+_HELD: Final = """
+SELECT j.project_id, sum(a.cores)
+FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
+WHERE a.released_seq IS NULL AND j.project_id = ANY(%s) GROUP BY j.project_id
+"""
+
+
+def left_in_limits(projects: Collection[UUID]) -> dict[UUID, int]:
+    """Lock projects with a maximum until the transaction ends; returns the units left to each.
+
+    Two statements; none without projects.
+    """
+    if not projects:
+        return {}
+    ids = number_array(sorted(projects))
+    limits = dict(fetch_rows(_LOCKED, [ids]))
+    held = dict(fetch_rows(_HELD, [ids]))  # after the lock: it sees what others committed
+    return {key: max(0, limit - held.get(key, 0)) for key, limit in limits.items()}
+
+
+def within_limits(
+    claims: Sequence[Claim],
+    winners: Sequence[tuple[int, ...]],
+    projects: Sequence[UUID | None],
+    left: Mapping[UUID, int],
+) -> list[tuple[int, ...]]:
+    """Return the positions that each claim wins without exceeding the maximum of its project.
+
+    Parameters
+    ----------
+    winners : positions that each claim wins otherwise
+    projects : of each claim; None = without a maximum
+    left : units left to each project
+    """
+    rest, kept = dict(left), []
+    for claim, won, project in zip(claims, winners, projects, strict=True):
+        most = len(won) if project is None else rest[project]
+        positions = () if claim.whole and len(won) > most else won[:most]
+        if project is not None:
+            rest[project] -= len(positions)
+        kept.append(positions)
+    return kept
 
 
 def _refused(ready: SizedJob, detail: str, snapshot: Snapshot, free: int) -> Refused:
