@@ -59,6 +59,41 @@ def test_jobs_of_one_batch_are_decided_by_their_policies() -> None:
     assert found == ["random", "expected", "least_loaded", "random"]
 
 
+def test_a_job_is_not_decided_after_one_of_a_lower_priority() -> None:
+    """Two units are free: those of the highest priorities start, whatever policy they name."""
+    build("a", cores=2)
+    application = known()
+    asked = [(2, ""), (1, "tarcil"), (0, ""), (0, "tarcil")]
+    jobs = [
+        waiting(application, units_requested=1, policy=policy, priority=priority)
+        for priority, policy in asked
+    ]
+    work(make_agent("agent-1"))
+    assert [Job.objects.get(id=job.id).state for job in jobs] == [
+        *("starting", "starting"),
+        *("queued", "queued"),
+    ]
+
+
+def test_a_short_job_is_decided_before_those_of_a_lower_priority() -> None:
+    build("a", cores=1)
+    factories.library(("J",))
+    fields = {"target_kind": "best_effort", "input_bytes": 10**7, "target": BEST_EFFORT}
+    later = waiting(known(), units_requested=1)
+    short = waiting(factories.application("new"), units_requested=1, priority=5, **fields)
+    work(make_agent("agent-1"))
+    assert [Job.objects.get(id=job.id).state for job in (short, later)] == ["starting", "queued"]
+
+
+def test_jobs_of_one_policy_are_one_batch_whatever_their_priorities() -> None:
+    build("a", "b")
+    application = known()
+    for priority in (3, 1, 2):
+        waiting(application, units_requested=1, priority=priority)
+    work(make_agent("agent-1"))
+    assert len(set(Decision.objects.values_list("batch_id", flat=True))) == 1
+
+
 def test_a_short_job_without_profile_is_decided_by_the_policy_that_it_names() -> None:
     build(*"abcdefgh")
     factories.library(("J",))

@@ -173,10 +173,9 @@ class SchedulingAgent:
             ]
         )
         self._refuse(unprofiled + refused, self._deciders.default)
-        for by, each in [
-            *self._deciders.by_policy(ready + scored, self._deciders.default),
-            *self._deciders.by_policy(short, self._deciders.short),
-        ]:
+        for by, each in self._deciders.by_policy(
+            (ready + scored, self._deciders.default), (short, self._deciders.short)
+        ):
             self._refuse(self._place(each, by), by)
 
     def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:

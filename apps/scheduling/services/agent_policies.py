@@ -76,14 +76,30 @@ class Deciders:
         return self.of(spec, self.default).policy.name
 
     def by_policy(
-        self, ready: Sequence[SizedJob], otherwise: Decider
+        self, *batches: tuple[Sequence[SizedJob], Decider]
     ) -> list[tuple[Decider, list[SizedJob]]]:
-        """Group jobs by the policy that decides on them."""
-        groups: dict[str, tuple[Decider, list[SizedJob]]] = {}
-        for sized_job in ready:
-            by = self.of(sized_job.job.spec, otherwise)
-            groups.setdefault(by.policy.name, (by, []))[1].append(sized_job)
-        return list(groups.values())
+        """Group jobs by the policy that decides on them, higher priorities first.
+
+        No job comes after one of a lower priority; jobs of several priorities form one group if
+        no other policy decides in between.
+
+        Parameters
+        ----------
+        batches : jobs, and the policy for those that name none
+        """
+        levels: dict[int, dict[str, tuple[Decider, list[SizedJob]]]] = {}
+        for ready, otherwise in batches:
+            for each in ready:
+                by = self.of(each.job.spec, otherwise)
+                level = levels.setdefault(each.job.priority, {})
+                level.setdefault(by.policy.name, (by, []))[1].append(each)
+        groups: list[tuple[Decider, list[SizedJob]]] = []
+        for priority in sorted(levels, reverse=True):
+            level = levels[priority]
+            if groups and (more := level.pop(groups[-1][0].policy.name, None)):
+                groups[-1][1].extend(more[1])
+            groups += level.values()
+        return groups
 
     def _of_name(self, name: str) -> Decider:
         if name not in self._named:
