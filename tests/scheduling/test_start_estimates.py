@@ -242,6 +242,13 @@ def test_the_history_counts_jobs_that_still_run() -> None:
     assert predicted_by_history(100.0) == pytest.approx((100.0 * 800.0) ** 0.5, rel=1e-3)
 
 
+def test_the_history_leaves_the_time_out_in_which_an_ended_job_was_suspended() -> None:
+    ended(30, predicted_s=100.0, took_s=500.0)
+    Job.objects.update(suspended_for_s=400.0)
+    assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)
+    assert run_time_history(NOW_S).seconds["best_effort"] == pytest.approx(100.0, rel=1e-3)
+
+
 def test_the_history_leaves_suspended_jobs_and_those_before_the_window_out() -> None:
     ended(30, predicted_s=100.0, took_s=100.0)
     fields: dict[str, Any] = {"state": "running", "run_s": 100.0, "progress": 0.5, **BEST_EFFORT}

@@ -52,9 +52,10 @@ SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.
 FROM workloads_job j ORDER BY j.created_at DESC, j.id DESC LIMIT %s
 """
 _ENDED: Final = """
-SELECT target_kind, finished_s - started_s, run_s, started_s FROM workloads_job
+SELECT target_kind, finished_s - started_s - suspended_for_s, run_s, started_s, finished_s
+FROM workloads_job
 WHERE finished_at IS NOT NULL AND state = 'succeeded' AND finished_s > %s
-  AND started_s < finished_s
+  AND started_s + suspended_for_s < finished_s
 ORDER BY finished_at DESC LIMIT %s
 """
 # A job whose progress is known tells its run time before it ends.
@@ -178,8 +179,8 @@ def run_time_history(now_s: float) -> History:
     rows = fetch_rows(_ENDED, [now_s - WINDOW_S, ENDED])
     span_s = WINDOW_S
     if len(rows) == ENDED:  # of a part of the window
-        span_s = now_s - min(started_s + took_s for _, took_s, _, started_s in rows)
-    for kind, took_s, run_s, started_s in rows:
+        span_s = now_s - min(finished_s for *_, finished_s in rows)
+    for kind, took_s, run_s, started_s, _ in rows:
         seconds.setdefault(kind, []).append(took_s)
         if run_s:
             ended.setdefault(kind, []).append((run_s, took_s, now_s - started_s))
