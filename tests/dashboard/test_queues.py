@@ -137,6 +137,18 @@ def test_the_first_estimates_of_a_class_are_scored() -> None:
     assert start_scores(None, now_s=NOW_S + 90_000.0) == []
 
 
+def test_the_limit_of_scores_counts_only_estimates_of_the_projects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("apps.scheduling.selectors.waits.SCORED", 2)
+    mine, other = factories.project("mine"), factories.project("other")
+    started("ips, 1 unit", 50.0, p50_s=60.0, p90_s=90.0, project=mine)
+    for wait_s in (80.0, 100.0):
+        started("ips, 1 unit", wait_s, p50_s=60.0, p90_s=90.0, project=other)
+    (score,) = start_scores([mine.id], now_s=NOW_S + 500.0)
+    assert score.count == 1
+
+
 def test_an_estimate_beyond_the_simulation_covers_any_start() -> None:
     job = factories.job(state="running")
     estimate(job, None, None, placed_s=NOW_S + 50.0, is_open=False)

@@ -17,7 +17,7 @@ from apps.workloads.core.reasons import MEANINGS, Reason, reason_of_hold
 from apps.workloads.models import Job
 
 DAY_S: Final = 86_400.0
-SCORED: Final = 20_000  # estimates of the last day, newest first
+SCORED: Final = 20_000  # estimates of these projects in the last day, newest first
 
 _WAITING: Final = """
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.state, j.held, j.reason_code,
@@ -44,11 +44,11 @@ FROM (
            coalesce(e.p95_s, 'infinity') AS high_s, coalesce(e.p90_s, 'infinity') AS late_s,
            e.placed_s - e.p50_s AS error_s
     FROM (
-        SELECT * FROM scheduling_startestimate WHERE placed_s > %(since)s
-        ORDER BY placed_s DESC LIMIT %(limit)s) e
-    WHERE %(projects)s::uuid[] IS NULL OR EXISTS (
-        SELECT FROM workloads_job j
-        WHERE j.id = e.job_id AND j.project_id = ANY(%(projects)s::uuid[]))
+        SELECT * FROM scheduling_startestimate s
+        WHERE s.placed_s > %(since)s AND (%(projects)s::uuid[] IS NULL OR EXISTS (
+            SELECT FROM workloads_job j
+            WHERE j.id = s.job_id AND j.project_id = ANY(%(projects)s::uuid[])))
+        ORDER BY s.placed_s DESC LIMIT %(limit)s) e
     ORDER BY e.job_id, e.id) first
 GROUP BY kind ORDER BY kind
 """
