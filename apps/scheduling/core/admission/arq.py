@@ -53,6 +53,13 @@ class _Waiting:
     seen_s: float
 
 
+class _Joined(NamedTuple):
+    """The class that an admitted job joined, which counts it; ``seen_s`` = evaluated last."""
+
+    number: int
+    seen_s: float
+
+
 class _View(NamedTuple):
     """(S,) pool and free units of each server, and the free units that the batch has taken."""
 
@@ -94,6 +101,7 @@ class ArqAdmission:
         self._pool: Ints = np.zeros(0, dtype=np.int64)  # (U,) pool in which it was taken
         self._busy: list[deque[tuple[float, float]]] = []  # end and length, by pool
         self._waiting: dict[str, _Waiting] = {}
+        self._joined: dict[str, _Joined] = {}  # a policy may refuse them: they come again
         self._counts = _Counts()
 
     def note_freed(self, snapshot: Snapshot, units: Ints, now_s: float) -> None:
@@ -169,19 +177,21 @@ class ArqAdmission:
         request = each.request
         known = self._waiting.get(request.job)
         number = class_of(request.caused) if known is None else known.number
-        if known is None:
+        joined = self._joined.pop(request.job, None)
+        if known is None and joined is None:
             self._counts.arrived.append((now_s, number, request.units))
         usable = facts.allowed(request.platforms)[snapshot.topology.server_platform]
         usable = usable & facts.labelled(request.labels) & (view.pools >= 0)
         left = np.where(usable, view.free - view.taken, 0)
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
         to, verdict = self._verdict(each, number, free, now_s)
-        if to != number:
+        if to != number and (joined is None or joined.number != to):
             self._counts.diverted.append((now_s, number, to, request.units))
         if isinstance(verdict, Delayed):
             self._waiting[request.job] = _Waiting(to, request.units, each.run_s, now_s)
             return verdict
         self._waiting.pop(request.job, None)
+        self._joined[request.job] = _Joined(to, now_s)
         has_slack = _slack_s(each, self._max_wait_s) > 0.0
         if free[to] < request.units or not has_slack:  # the best free units of any pool
             _take(left, view, np.ones(left.size, dtype=np.bool_), request.units)
@@ -296,9 +306,9 @@ class ArqAdmission:
         for samples in self._busy:
             while samples and samples[0][0] < now_s - self._window_s:
                 samples.popleft()
-        old = [job for job, each in self._waiting.items() if each.seen_s < now_s - FORGET_S]
-        for job in old:
-            del self._waiting[job]
+        for jobs in (self._waiting, self._joined):
+            for job in [job for job, each in jobs.items() if each.seen_s < now_s - FORGET_S]:
+                del jobs[job]
 
 
 def _slack_s(each: Applicant, max_wait_s: float) -> float:

@@ -208,3 +208,14 @@ def test_the_state_has_load_factors() -> None:
     assert (row.name, row.servers, row.free_units, row.mean_s) == ("class 7", 1, 0, BUSY_S)
     assert row.load_factor == pytest.approx(1 / 7200.0 * BUSY_S / 5)
     assert rows[0].load_factor is None
+
+
+def test_a_job_that_the_policy_refuses_arrives_and_is_diverted_once() -> None:
+    """Class 6 has no unit, so that the job joins class 7; it comes again after each refusal."""
+    snapshot = cluster([2, 2], [60.0, 10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    for again in range(3):
+        made.evaluate([applicant(caused=65.0)], snapshot, topo, NOW_S + again)
+    rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 3.0)}
+    assert rows["class 6"].arrived_per_s == pytest.approx(1 / 7200.0)
+    assert rows["class 6"].diverted_share == 1.0
