@@ -93,6 +93,24 @@ def test_an_incremental_job_keeps_the_units_it_won(copy: ClusterCopy) -> None:
     assert (decision.units, decision.units_won) == (3, 2)
 
 
+def test_a_job_that_starts_again_has_no_start_of_its_last_attempt(copy: ClusterCopy) -> None:
+    """Emulated servers continue a job; its progress tells where."""
+    job = claimed(started_s=100.0, suspended_for_s=50.0, progress=0.5)
+    commit([proposal(job, copy.topology, [0])], agent=ME)
+    job.refresh_from_db()
+    assert (job.started_s, job.suspended_for_s, job.progress) == (None, 0.0, 0.5)
+
+
+def test_progress_is_lost_where_a_job_begins_anew(copy: ClusterCopy) -> None:
+    job = claimed(started_s=100.0, progress=0.5)
+    one = proposal(job, copy.topology, [0])
+    topology = replace(copy.topology, platform_backend=("agent",))
+    sized_job = replace(one.sized_job, topology=topology)
+    commit([replace(one, sized_job=sized_job)], agent=ME)
+    job.refresh_from_db()
+    assert (job.started_s, job.progress) == (None, 0.0)
+
+
 def test_units_with_a_locality_constraint_are_won_together(copy: ClusterCopy) -> None:
     commit([proposal(claimed(), copy.topology, [3])], agent=ME)
     job = claimed()

@@ -16,7 +16,7 @@ from django.db import transaction
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.common.infrastructure.notifications import wake
-from apps.inventory.core.backends import MACHINES
+from apps.inventory.core.backends import MACHINES, Capability
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units, unit_chips
 from apps.scheduling.core.capacity import unit_vectors
@@ -226,7 +226,15 @@ def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workl
         run_s=_stretched(proposal, grant, 0),
         run_high_s=_stretched(proposal, grant, 1),
         predicted=predicted_json(proposal.sized_job.sized),
+        is_resumed=_is_resumed(proposal),
     )
+
+
+def _is_resumed(proposal: Proposal) -> bool:
+    """Whether the backend of the units continues the job where it was stopped."""
+    topology = proposal.sized_job.topology
+    platform = topology.server_platform[topology.unit_server[proposal.placed.units[0]]]
+    return topology.platform_name[platform] in topology.platforms_with(Capability.RESUME)
 
 
 def _stretched(proposal: Proposal, grant: Grant, end: int) -> float | None:

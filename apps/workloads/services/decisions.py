@@ -26,6 +26,7 @@ class PlacedJob:
     ----------
     units, missing : given to it, and still missing
     run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
+    is_resumed : its backend continues it from its last report; otherwise it begins anew
     """
 
     job_id: UUID
@@ -36,6 +37,7 @@ class PlacedJob:
     run_s: float | None = None
     run_high_s: float | None = None
     predicted: Mapping[str, Any] = field(default_factory=dict)
+    is_resumed: bool = False
 
 
 def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> set[UUID]:
@@ -49,6 +51,8 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
         """UPDATE workloads_job AS j
            SET state = 'starting', units = d.units, units_missing = d.missing,
                units_pending = 0, grown_s = NULL, run_s = d.run_s, run_high_s = d.run_high_s,
+               started_s = NULL, suspended_for_s = 0.0,
+               progress = CASE WHEN d.resumed THEN j.progress ELSE 0.0 END,
                reason_code = d.reason,
                reason_message = left(d.message, 500), reason_also = '[]',
                predicted = d.predicted::jsonb, queued_s = coalesce(j.queued_s, %s),
@@ -56,8 +60,8 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
                tries = 0, claimed_by = '', claimed_until = NULL, shape_id = NULL,
                generation = j.generation + 1
            FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::float8[], %s::float8[], %s::text[],
-                       %s::text[], %s::text[])
-                AS d(id, units, missing, run_s, run_high_s, reason, message, predicted)
+                       %s::text[], %s::text[], %s::bool[])
+                AS d(id, units, missing, run_s, run_high_s, reason, message, predicted, resumed)
            WHERE j.id = d.id AND j.state IN ('submitted', 'queued') AND NOT j.held
              AND j.claimed_by = %s
            RETURNING j.id""",
@@ -66,7 +70,7 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
             number_array(row.units for row in rows), number_array(row.missing for row in rows),
             [row.run_s for row in rows], [row.run_high_s for row in rows],
             [row.reason for row in rows], [row.message for row in rows],
-            [as_json(row.predicted) for row in rows], agent,
+            [as_json(row.predicted) for row in rows], [row.is_resumed for row in rows], agent,
         ],
     )  # fmt: skip
     return {row[0] for row in updated}
