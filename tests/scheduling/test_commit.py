@@ -14,6 +14,7 @@ from apps.inventory.models import Change, ResourceUnit, Server, ServerState
 from apps.inventory.services import set_server_state
 from apps.operations.models import Event as LoggedEvent
 from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.types import Candidate, Verdict, Within
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import LostProposal, Proposal, commit, release
@@ -91,6 +92,18 @@ def test_an_incremental_job_keeps_the_units_it_won(copy: ClusterCopy) -> None:
     assert (list(won), lost) == ([job.id], [])
     assert (job.state, job.units) == ("starting", 2)
     assert (decision.units, decision.units_won) == (3, 2)
+
+
+def test_fewer_units_than_sized_have_a_longer_predicted_run(copy: ClusterCopy) -> None:
+    job = claimed()
+    chosen = proposal(job, copy.topology, [0, 1])
+    sized = replace(chosen.sized_job.sized, units=4)
+    sized_job = replace(chosen.sized_job, sized=sized, run=RunTime(100.0, 150.0))
+    fewer = replace(chosen, sized_job=sized_job, placed=replace(chosen.placed, wanted=2))
+    assert fewer.longest_s == 300.0
+    commit([fewer], agent=ME)
+    job.refresh_from_db()
+    assert (job.units_missing, job.run_s, job.run_high_s) == (0, 200.0, 300.0)
 
 
 def test_a_job_that_starts_again_has_no_start_of_its_last_attempt(copy: ClusterCopy) -> None:

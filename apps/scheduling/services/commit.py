@@ -68,9 +68,7 @@ def commit(
         if reserved:
             now_s = cluster_now()
             claims = [
-                replace(
-                    claim, barred=barred_units(reserved, p.job.id, now_s + p.sized_job.longest_s)
-                )
+                replace(claim, barred=barred_units(reserved, p.job.id, now_s + p.longest_s))
                 for p, claim in zip(alive, claims, strict=True)
             ]
         claims, chosen = _choose_cores(alive, claims, chips, owners)
@@ -242,4 +240,4 @@ def _stretched(proposal: Proposal, grant: Grant, end: int) -> float | None:
     run = proposal.sized_job.run
     if run is None:
         return None
-    return run[end] * proposal.wanted / len(grant.positions)
+    return run[end] * max(1.0, proposal.sized_job.sized.units / len(grant.positions))

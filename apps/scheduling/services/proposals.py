@@ -56,8 +56,12 @@ class SizedJob:
         """Pessimistic run time in cluster seconds, even if it starts with one unit."""
         if self.run is None or self.job.missing:
             return math.inf
-        is_whole = self.request.gang or self.request.locality is not None
-        return self.run.high * (1 if is_whole else self.request.units)
+        return self.run.high * (1 if self.is_whole else self.sized.units)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it starts with all units or none."""
+        return self.request.gang or self.request.locality is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +90,14 @@ class Proposal:
     def wanted(self) -> int:
         """Units that the job is to have: those requested, or those that its policy decided on."""
         return self.placed.wanted or self.sized_job.request.units
+
+    @property
+    def longest_s(self) -> float:
+        """Pessimistic run time in cluster seconds on the units, which may be fewer than sized."""
+        longest_s = self.sized_job.longest_s
+        if not self.sized_job.is_whole:
+            return longest_s
+        return longest_s * max(1.0, self.sized_job.sized.units / self.placed.units.size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
