@@ -1,12 +1,13 @@
 """Decisions of a policy around the reservations of gangs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Snapshot
-from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.reservations import explained, without_units
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
@@ -38,17 +39,30 @@ def place_batch(
     if not bindings:
         return policy.place(snapshot, requests, rng)
     outcomes: dict[int, Placed | Refused] = {}
-    taken = np.zeros(snapshot.unit_free.size, dtype=np.bool_)
+    state = BatchState.of(snapshot, facts, writable=True)
     for places, units in bindings:
         held: Bools = np.isin(snapshot.topology.unit_id, units)
-        seen = without_units(snapshot, held | taken)
+        seen = without_units(_seen(state), held)
         bound = [requests[place] for place in places]
         for request, place, outcome in zip(
             bound, places, policy.place(seen, bound, rng), strict=True
         ):
             outcomes[place] = outcome
             if isinstance(outcome, Placed):
-                taken[outcome.units] = True
+                state.allocate(outcome.units, request)
             else:
                 outcomes[place] = explained(outcome, request, snapshot, facts, held)
     return [outcomes[place] for place in range(len(requests))]
+
+
+def _seen(state: BatchState) -> Snapshot:
+    """Return a copy of the state: what the batch has allocated is in use."""
+    return replace(
+        state.snapshot,
+        unit_free=state.unit_free.copy(),
+        server_caused=state.server_caused.copy(),
+        server_exposure=state.server_exposure.copy(),
+        server_tolerance=state.server_tolerance.copy(),
+        server_free=state.server_free.copy(),
+        changed=None,
+    )

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.backfill import Binding, place_batch
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.policies import least_loaded
 from apps.scheduling.core.reservations import (
     Plan,
     Reservation,
@@ -17,7 +19,7 @@ from apps.scheduling.core.reservations import (
     plan,
     without_units,
 )
-from apps.scheduling.core.types import RefusalReason, Refused, Request, Within
+from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request, Within
 from tests.scheduling.core.clusters import SHARE, frozen, idle, request, topology
 
 A, B = UUID(int=1), UUID(int=2)
@@ -106,3 +108,18 @@ def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
     assert on_j.dropped["reserved"] == 1
     elsewhere = request(platforms=frozenset({"Z"}))
     assert explained(refused, elsewhere, snapshot, facts, held) is refused
+
+
+def test_jobs_that_a_reservation_binds_see_the_memory_of_those_before() -> None:
+    """One server of four units and little memory: the first job takes all of it."""
+    snapshot = idle(topology((4,)))
+    whole = float(snapshot.server_free[0, 0])
+    facts = TopologyFacts(snapshot.topology)
+    asked = [request(job=f"job-{i}", unit_memory_bytes=whole) for i in range(2)]
+    first, second = place_batch(
+        least_loaded(), snapshot, asked, np.random.default_rng(1), facts=facts,
+        bindings=(Binding((0,), ()), Binding((1,), (int(snapshot.topology.unit_id[3]),))),
+    )  # fmt: skip
+    assert isinstance(first, Placed)
+    assert isinstance(second, Refused)
+    assert RefusalReason.CAPACITY_SHORT in (second.reason, *second.also)
