@@ -216,6 +216,20 @@ def test_a_running_job_that_lacks_units_gets_none_beyond_the_quota() -> None:
     assert (grows.units, grows.units_missing) == (4, 0)
 
 
+def test_an_incremental_job_over_the_quota_starts_with_what_is_left_and_grows() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=3)
+    wide = job(of, vision, 5, gang=False)
+    decide_again(by)
+    wide.refresh_from_db()
+    assert (wide.state, wide.units, wide.units_missing) == ("starting", 3, 2)
+    assert Decision.objects.filter(job=wide).values_list("units", "units_won").get() == (5, 3)
+    Project.objects.filter(name="vision").update(max_units=4)
+    decide_again(by)
+    wide.refresh_from_db()
+    assert (wide.units, wide.units_missing) == (4, 1)
+
+
 def test_administrators_set_quotas_with_an_audit_entry(client: Client) -> None:
     vision = project("vision")
     client.force_login(factories.user(role=Role.ADMIN))

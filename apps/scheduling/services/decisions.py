@@ -123,13 +123,13 @@ def _placed_row(
     waited_s: float | None,
 ) -> tuple[Any, ...]:
     placed, sized_job, agent = proposal.placed, proposal.sized_job, occasion.agent
-    units = proposal.wanted
+    units, asked = proposal.wanted, placed.wanted or sized_job.request.units
     return (
         *(grant.decision, grant.job, occasion.at, occasion.cluster_s),
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(placed.seed, placed.sequence, sized_job.profile_id, Outcome.PLACED.value),
         *(placed_reason(agent).value, units, len(grant.positions)),
-        *(per_unit(placed.examined, units), placed.examined, placed.eligible),
+        *(per_unit(placed.examined, asked), placed.examined, placed.eligible),
         *(sized_job.topology.server_id.size, placed.dropped, candidates),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,

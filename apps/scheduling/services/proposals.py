@@ -88,8 +88,11 @@ class Proposal:
 
     @property
     def wanted(self) -> int:
-        """Units that the job is to have: those requested, or those that its policy decided on."""
-        return self.placed.wanted or self.sized_job.request.units
+        """Units that the job is to have: those of its size, or those its policy decided on.
+
+        A quota may let it request fewer now.
+        """
+        return self.placed.wanted or self.sized_job.sized.units
 
     @property
     def longest_s(self) -> float:

@@ -19,6 +19,7 @@ def within_quotas(
 ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
     """Return the jobs within the quotas of their projects, and the refusals of the others.
 
+    Jobs that start with fewer units than they need request as many as their quota leaves.
     Several agents that decide at the same time may borrow the same units. They do not exceed the
     maximum of a project: their commits check it again (`within_limits`).
     """
@@ -36,8 +37,10 @@ def within_quotas(
         project, units = each.job.project_id, each.request.units
         own = replace(known[project], used=known[project].used + taken[project])
         limit = allowance({**known, project: own}, project, free)
+        if limit.units and not limit.covers(units) and not each.is_whole:
+            units = limit.units
         if limit.covers(units):
-            within.append(each)
+            within.append(replace(each, request=replace(each.request, units=units)))
             claimed = min(units, covered[project])
             covered[project] -= claimed
             taken[project] += units
