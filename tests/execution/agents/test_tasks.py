@@ -1,14 +1,37 @@
 """What an agent finds in its state directory, and what it prepares for the next task."""
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apps.execution.backends.agent import limits
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.tasks import Tasks
+from apps.execution.core.port import CommandOrder
+from tests.execution.agents.conftest import eventually
 
 pytestmark = pytest.mark.agent
+PROBE = {"stressors": [], "window_s": 0.1}
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Iterator[Tasks]:
+    """The tasks of an agent without a control plane, on one core."""
+    (tmp_path / "lease").write_text(str(time.monotonic() + 600.0))
+    found = Tasks(tmp_path, (0,), server="box-1", accounts=Accounts())
+    found.begin()
+    yield found
+    found.end()
+
+
+def order(*command: str, **values: Any) -> CommandOrder:
+    return CommandOrder(
+        launch=1, job="j", name="n", is_running=False, stop=False, cores=(0,),
+        memory_bytes=2**26, command=command, **values,
+    )  # fmt: skip
 
 
 def test_groups_are_found_by_their_prefix_in_every_hierarchy(tmp_path: Path) -> None:
@@ -61,3 +84,19 @@ def test_an_agent_that_has_nothing_prepared_removes_no_group_at_its_end(
     monkeypatch.setattr(limits, "remove", removed.append)
     Tasks(tmp_path, (0,), server="box-1", accounts=Accounts()).end()
     assert removed == []
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["files", "working directory"])
+def test_a_profiler_imports_nothing_from_the_directory_of_its_command(
+    tasks: Tasks, tmp_path: Path, is_own: bool
+) -> None:
+    directory = tmp_path / "given"
+    (directory / "apps").mkdir(parents=True)
+    imported = tmp_path / "imported"
+    (directory / "apps/__init__.py").write_text(f"open({str(imported)!r}, 'w')")
+    where = {} if is_own else {"working_directory": str(directory)}
+    tasks.start(order("no-such-program", probe=PROBE, **where), directory if is_own else None)
+    eventually((tmp_path / "tasks/1/exit.json").exists)
+    assert not imported.exists()
+    said = (tmp_path / "tasks/1/stderr.0").read_text()
+    assert "the command could not be started: " in said

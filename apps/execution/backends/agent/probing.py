@@ -35,11 +35,12 @@ def task_of(
 
 
 def command_of(file: Path) -> list[str]:
-    """Return the command that profiles what a file says."""
-    return [sys.executable, "-m", MODULE, str(file)]
+    """Return the command that profiles what a file says; it imports nothing of its directory."""
+    return [sys.executable, "-P", "-m", MODULE, str(file)]
 
 
 def environment_of(environment: dict[str, str]) -> dict[str, str]:
     """Return the environment of the profiler, which may run as root: nothing that a job sets."""
     ours = {name: text for name, text in environment.items() if name.startswith("BERTH_")}
-    return {"PATH": PATH, "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT), **ours}
+    python = {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    return {"PATH": PATH, "LANG": "C.UTF-8", **python, **ours}

@@ -252,9 +252,10 @@ class Tasks:
         if order.probe is not None:
             profiled = probing.task_of(order, environment, working_directory, user)
             write_json(str(directory / "probe.json"), profiled)
-            # the profiler runs as the agent, and the copy as the user
+            # the profiler runs as the agent, where no user can write, and the copy as the user
             command, user = probing.command_of(directory / "probe.json"), ""
             environment = probing.environment_of(environment)
+            working_directory = str(directory)
         write_json(
             str(directory / "order.json"),
             {

@@ -38,7 +38,7 @@ class ReferenceProcess:
         self._file.truncate(_COUNT.size + SLOTS * _SAMPLE.size)
         self._memory = mmap.mmap(self._file.fileno(), 0)
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", __name__, str(cpu), self._file.name],
+            [sys.executable, "-P", "-m", __name__, str(cpu), self._file.name],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             start_new_session=True,
         )

@@ -41,8 +41,9 @@ class StressProcess:
 
     def __init__(self, stressor: Stressor, cpu: int, directory: str, priority: Priority) -> None:
         self.stressor, self.cpu = stressor, cpu
+        module = f"{__package__}.stress"
         self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", __package__ + ".stress", stressor.name, str(cpu), directory],
+            [sys.executable, "-P", "-m", module, stressor.name, str(cpu), directory],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT), **_ONE_THREAD},
