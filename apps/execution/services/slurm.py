@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.core.roles import Role
+from apps.accounts.core.roles import Role, highest, includes
 from apps.accounts.models import Membership, Project, User
 from apps.accounts.services import create_user, join_project
 from apps.common.core.errors import ConflictError
@@ -73,7 +73,7 @@ def import_jobs(
 
     Parameters
     ----------
-    default_project : of the jobs whose account in Slurm is no project of Berth
+    default_project : of the jobs whose account in Slurm is no project that their user submits to
 
     Raises
     ------
@@ -96,23 +96,35 @@ def import_jobs(
 def _account(username: str, account: str, default_project: str) -> tuple[User, Project]:
     """Return the user of Berth with this name, who is created if needed, and a project of hers.
 
+    Slurm lets a user name any account, so the account is a project only for its submitters.
+
     Raises
     ------
     ConflictError : there is no such project.
     """
-    known = Project.objects.filter(name__in=(account, default_project))
-    named = {project.name: project for project in known}
-    project = named.get(account) or named.get(default_project)
-    if project is None:
-        raise ConflictError(f"there is no project {account or default_project}")
     user = User.objects.filter(username=username).first()
+    if user is not None and (project := _project_of(user, account)):
+        return user, project
+    default = Project.objects.filter(name=default_project).first()
+    if default is None:
+        raise ConflictError(f"there is no project {default_project}")
     if user is None:
         user = create_user(
-            username=username, password=None, role=Role.SUBMITTER, projects=[project.name]
+            username=username, password=None, role=Role.SUBMITTER, projects=[default.name]
         )
-    elif not Membership.objects.filter(user=user, project=project).exists():
-        join_project(user=user, project=project, role=Role.SUBMITTER)
-    return user, project
+    elif not Membership.objects.filter(user=user, project=default).exists():
+        join_project(user=user, project=default, role=Role.SUBMITTER)
+    return user, default
+
+
+def _project_of(user: User, name: str) -> Project | None:
+    """Return a project if the user may submit jobs to it."""
+    found = Membership.objects.filter(user=user, project__name=name).select_related("project")
+    membership = found.first()
+    if membership is None:
+        return None
+    held = highest([membership.role, user.role])
+    return membership.project if includes(held, Role.SUBMITTER) else None
 
 
 def _runs_on(job: SlurmJob) -> str:

@@ -58,7 +58,7 @@ class Options:
 
     Attributes
     ----------
-    project : of the jobs whose account is no project of Berth
+    project : of the jobs whose account is no project that their user submits to
     alive_file : written in every tick, so that the hook holds no job while Berth is down
     """
 
