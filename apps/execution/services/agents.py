@@ -21,12 +21,14 @@ from apps.common.infrastructure.notifications import listening
 from apps.execution.core.agent.wire import (
     FILES_FROM,
     LOST,
+    PROGRESS_FROM,
     RESUMED,
     STARTED,
     SUSPENDED,
     MachineUsage,
     TaskReport,
     Told,
+    protocol_of,
     told_by,
 )
 from apps.execution.core.port import CommandOrder, EndReport, Outcome, SuspensionReport
@@ -45,6 +47,7 @@ from apps.workloads.core.arrays import array_variables
 MAX_LAUNCHES: Final = 1000  # requested at a time
 MAX_WAITING: Final = 2  # agents that hold a thread of this process; others are answered at once
 _WAITING: Final = BoundedSemaphore(MAX_WAITING)
+_NEWS: Final = {FILES_FROM: "files and users", PROGRESS_FROM: "progress commands"}
 POLL_S: Final = 1.0  # wall seconds between two looks while an agent waits and nothing wakes it
 _ORDERS: Final = """
 SELECT l.id, j.id, j.name, l.state = 'running', l.cancel_requested OR j.cancel_requested,
@@ -167,9 +170,8 @@ def orders_of(server_id: int) -> list[CommandOrder]:
     """Return all live launches on a server, with those requested now."""
     request_launches(AGENT, limit=MAX_LAUNCHES, server=server_id)
     orders = [_order(row) for row in fetch_rows(_ORDERS, [server_id, AGENT])]
-    if any(map(_is_new, orders)):
-        refused = _refuse_for_old_agent(server_id, orders)
-        orders = [order for order in orders if order.launch not in refused]
+    if any(protocol_of(order) > 1 for order in orders):
+        orders = _in_protocol(server_id, orders)
     if any(order.probe for order in orders) and not _can_probe(server_id):
         return [
             replace(order, stop=True, probe=None) if order.probe else order for order in orders
@@ -177,26 +179,39 @@ def orders_of(server_id: int) -> list[CommandOrder]:
     return orders
 
 
-def _is_new(order: CommandOrder) -> bool:
-    """Return True if agents before `FILES_FROM` cannot carry the order out."""
-    return bool(order.files or order.user or order.progress_command)
-
-
-def _refuse_for_old_agent(server_id: int, orders: Collection[CommandOrder]) -> set[int]:
-    """End the launches that the agent of a server is too old for; return them."""
+def _in_protocol(server_id: int, orders: Collection[CommandOrder]) -> list[CommandOrder]:
+    """Return the orders that the agent of a server can read; end launches that it cannot run."""
     agent = ServerAgent.objects.filter(server=server_id).first()
-    if agent is None or agent.facts.get("protocol", 0) >= FILES_FROM:
-        return set()
-    refused = {order.launch for order in orders if _is_new(order) and not order.is_running}
+    if agent is None:
+        return list(orders)
+    protocol = agent.facts.get("protocol", 0)
+    new = [order for order in orders if protocol_of(order) > protocol]
+    refused = {order.launch for order in new if not order.is_running}
+    _refuse(agent, [order for order in new if order.launch in refused])
+    # what runs needs only its id
+    running = {
+        order.launch: replace(order, files="", user="", progress_command=(), progress_every_s=0.0)
+        for order in new
+        if order.is_running
+    }
+    return [running.get(x.launch, x) for x in orders if x.launch not in refused]
+
+
+def _refuse(agent: ServerAgent, orders: Collection[CommandOrder]) -> None:
+    """End launches that an agent is too old for."""
     at_s = cluster_time().cluster_s
-    too_old = "is too old for files, users and progress commands: replace its program"
-    message = f"the agent of {agent.name} {too_old}"
-    with transaction.atomic():
-        record_ended(
-            [EndReport(launch, at_s, Outcome.FAILED, message) for launch in refused],
-            release_jobs=release_jobs,
+    ended = [
+        EndReport(
+            order.launch,
+            at_s,
+            Outcome.FAILED,
+            f"the agent of {agent.name} is too old for {_NEWS[protocol_of(order)]}:"
+            " replace its program",
         )
-    return refused
+        for order in orders
+    ]
+    with transaction.atomic():
+        record_ended(ended, release_jobs=release_jobs)
 
 
 def _can_probe(server_id: int) -> bool:

@@ -62,6 +62,10 @@ def test_agents_and_control_planes_of_the_first_protocol_see_no_field_that_they_
     assert told_json(told_by([order(7), order(8, stop=True)])) == {"known": [7]}
 
 
+def test_an_agent_ignores_fields_of_orders_that_it_does_not_know() -> None:
+    assert read_order({**order_json(order(7)), "colour": "red"}) == order(7)
+
+
 def test_an_agent_says_what_it_was_told() -> None:
     told = told_by([order(7), order(8, suspend=True), order(9, stop=True, suspend=True)])
     assert told == Told(frozenset({7, 8}), frozenset({8}))

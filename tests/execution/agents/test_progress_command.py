@@ -5,15 +5,22 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apps.execution.backends.agent import command, progress
 from apps.execution.backends.agent.progress import ProgressCommand
+from apps.execution.models import Launch, ServerAgent
 from apps.execution.selectors.agents import output
+from apps.inventory.models import Server
+from apps.workloads.models import Job
+from tests import factories
 from tests.execution.agents.conftest import Site, eventually
+from tests.execution.agents.test_credentials import launched, registered, sync
 
 EVERY_S = 0.05
+PROGRAM: dict[str, Any] = {"command": ["true"], "environment": {}, "working_directory": None}
 
 
 @pytest.fixture
@@ -149,6 +156,28 @@ def test_output_without_end_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(os, "read", read)
     assert progress._read(0) == b"x" * progress.KEPT_BYTES
+
+
+@pytest.mark.django_db
+def test_an_agent_that_is_too_old_for_progress_commands_gets_none() -> None:
+    factories.cluster()
+    caller = registered()
+    server = Server.objects.get(name="box-1")
+    running, waiting = launched(server), launched(server)
+    Launch.objects.filter(pk=running.pk).update(state="running")
+    for launch in (running, waiting):
+        program = {**PROGRAM, "progress_command": ["date"], "progress_every_seconds": 30}
+        Job.objects.filter(pk=launch.job_id).update(program=program)
+    ServerAgent.objects.update(facts={"protocol": 3})
+    (order,) = sync(caller).json()["orders"]
+    assert order["launch"] == running.pk
+    assert not {"progress_command", "progress_every_s"} & order.keys()
+    job = Job.objects.get(pk=waiting.job_id)
+    assert job.state == "failed"
+    assert "agent of box-1 is too old for progress commands" in job.reason_message
+    ServerAgent.objects.update(facts={"protocol": 4})
+    (order,) = sync(caller).json()["orders"]
+    assert (order["progress_command"], order["progress_every_s"]) == (["date"], 30)
 
 
 @pytest.mark.agent

@@ -4,14 +4,15 @@ The agent runs this module too, so it imports the standard library only.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, NamedTuple
 
 from apps.execution.core.port import CommandOrder, Outcome
 
-PROTOCOL: Final = 3
+PROTOCOL: Final = 4
 SUSPENDS_FROM: Final = 2  # protocol of the first agents that can suspend a command
-FILES_FROM: Final = 3  # of those that know files, users and progress commands
+FILES_FROM: Final = 3  # of those that know files and users
+PROGRESS_FROM: Final = 4  # of those that know progress commands, and ignore unknown fields
 GRACE_S: Final = 30.0  # how much later than an agent the control plane ends its lease
 HEARTBEAT_S: Final = 5.0
 MAX_WAIT_S: Final = 10.0  # of a request to the web process, where few may wait
@@ -30,6 +31,7 @@ _SHARES: Final = (
 _NEW: Final = frozenset(
     {"suspend", "is_suspended", "files", "user", "probe", "progress_command", "progress_every_s"}
 )
+_KNOWN: Final = frozenset(field.name for field in fields(CommandOrder))
 _STATES: Final = frozenset(
     {STARTED, LOST, SUSPENDED, RESUMED, *(outcome.value for outcome in Outcome)}
 )
@@ -202,11 +204,18 @@ def order_json(order: CommandOrder) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in _NEW or value}
 
 
+def protocol_of(order: CommandOrder) -> int:
+    """Return the protocol of the oldest agents that can carry an order out."""
+    if order.progress_command:
+        return PROGRESS_FROM
+    return FILES_FROM if order.files or order.user else 1
+
+
 def read_order(data: Mapping[str, Any]) -> CommandOrder:
-    """Read an order; the control plane is trusted."""
+    """Read an order; the control plane is trusted, and may be newer."""
     return CommandOrder(
         **{
-            **data,
+            **{name: value for name, value in data.items() if name in _KNOWN},
             "cores": tuple(data["cores"]),
             "command": tuple(data["command"]),
             "progress_command": tuple(data.get("progress_command", ())),
