@@ -36,6 +36,7 @@ from apps.execution.api.agent_serializers import (
 from apps.execution.api.order_stream import PATH as ORDERS_PATH
 from apps.execution.core.agent.wire import (
     HEARTBEAT_S,
+    MAX_CHUNK,
     order_json,
     read_report,
     read_sample,
@@ -48,7 +49,7 @@ from apps.execution.services import agent_credentials as credentials
 from apps.execution.services import agents as service
 from apps.execution.services.files import archive_for
 from apps.execution.services.heartbeats import beat
-from apps.execution.services.output import MAX_CHUNK, append_output
+from apps.execution.services.output import append_output
 from apps.execution.services.task_samples import record_samples
 from apps.inventory.services import MachineShape
 from apps.workloads.api.submission import caller_as_user

@@ -5,12 +5,11 @@ from typing import Final
 from django.db import connection, transaction
 
 from apps.common.infrastructure.database import fetch_rows
+from apps.execution.core.agent.wire import KEPT_BYTES
 from apps.execution.models import OutputChunk, ServerAgent
 from apps.execution.services.agents import require_epoch
 from apps.inventory.core.backends import AGENT
 
-KEPT_BYTES: Final = 1 << 20  # of each stream of a launch
-MAX_CHUNK: Final = 1 << 16
 # a launch may have ended by then: its last output comes after its end or before it
 _OWN: Final = """
 SELECT l.job_id FROM execution_launch l WHERE l.id = %s AND l.backend = %s AND EXISTS (

@@ -13,9 +13,9 @@ from django.db import connections
 from apps.accounts.core.roles import Role
 from apps.accounts.services import create_token, create_user, join_project
 from apps.execution.backends.agent import supervisor
+from apps.execution.core.agent.wire import KEPT_BYTES, MAX_CHUNK
 from apps.execution.models import JobSample, Launch, OutputChunk, ServerAgent
 from apps.execution.selectors.agents import output, output_tail
-from apps.execution.services.output import KEPT_BYTES, MAX_CHUNK
 from apps.inventory.models import Server
 from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs

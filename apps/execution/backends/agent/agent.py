@@ -4,11 +4,10 @@ It talks to the control plane only, and only from its side. Everything that must
 its state directory, and its tasks run under supervisors of their own.
 """
 
-import base64
 import fcntl
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,7 +25,8 @@ from apps.execution.backends.agent.machine import (
     l3_groups,
     shape,
 )
-from apps.execution.backends.agent.tasks import STREAMS, Task, Tasks
+from apps.execution.backends.agent.sending import Sending
+from apps.execution.backends.agent.tasks import Task, Tasks
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.reconcile import reconcile
 from apps.execution.core.agent.wire import (
@@ -51,7 +51,6 @@ TICK_S: Final = 0.5  # between two looks at the tasks if nothing wakes the agent
 GATHER_S: Final = 0.01  # after a wake: what comes together is sent together
 STREAM_AGAIN_S: Final = (1.0, 30.0)  # after the stream process did not answer: at first, at most
 AWAY_S: Final = 1.0  # between two attempts while the control plane is away
-CHUNK: Final = 1 << 16
 NOT_FOUND: Final = 404
 SUPERSEDED: Final = 409
 UNAUTHORISED: Final = 401
@@ -131,6 +130,7 @@ class Agent:
     _answers: list[TaskReport] = field(default_factory=list)  # to orders that have no task
     _lock: Lock = field(default_factory=Lock)
     _fetching: Fetching = field(init=False)
+    _sending: Sending = field(init=False)
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
@@ -142,6 +142,7 @@ class Agent:
             server=machine.server,
             accounts=Accounts(machine.user, machine.users),
         )
+        self._sending = Sending(self.link, self._wakes)
         self._fetching = Fetching(self.link, self._tasks, self._lock, self.stop, self._wakes)
 
     def run(self) -> None:
@@ -313,7 +314,7 @@ class Agent:
                 self.stop.wait(GATHER_S)
             with self._lock:
                 answers, self._answers = self._answers, []
-            reports = [*answers, *self._changes()]
+            reports = [*answers, *self._changes(beat_s + HEARTBEAT_S)]
             is_due = time.monotonic() - beat_s >= HEARTBEAT_S
             samples = self._samples()
             if not reports and not samples and not is_due:
@@ -330,9 +331,10 @@ class Agent:
                 self._confirm(report)
             self._tasks.forget()
 
-    def _changes(self) -> list[TaskReport]:
-        """Send output, and return the starts and ends to report."""
-        return [report for task in self._tasks if (report := self._change(task)) is not None]
+    def _changes(self, until_s: float) -> list[TaskReport]:
+        """Send output until a time, and return the starts and ends to report."""
+        tasks = self._sending.in_turn(self._tasks)
+        return [report for x in tasks if (report := self._change(x, until_s)) is not None]
 
     def _samples(self) -> list[TaskSample]:
         running = (task for task in self._tasks if task.is_start_reported)
@@ -342,19 +344,15 @@ class Agent:
             if not task.is_end_reported and (sample := task.sample()) is not None
         ]
 
-    def _change(self, task: Task) -> TaskReport | None:
+    def _change(self, task: Task, until_s: float) -> TaskReport | None:
         if task.is_end_reported:
             return None
         is_watched = task.has_supervisor()
         ended = task.read("exit")  # read first: then its output is complete
-        self._send_output(task, is_last=ended is not None)
+        is_sent = self._sending.send(task, self.epoch, until_s=until_s)
         now_s = time.monotonic()
         if ended is not None:
-            state = _OUTCOME.get(ended["reason"])
-            if state is None:
-                state = Outcome.FINISHED if ended["code"] == 0 else Outcome.FAILED
-            age_s = max(0.0, now_s - ended["at_s"])
-            return TaskReport(task.launch, state, age_s, ended["message"], ended["code"])
+            return _end_report(task, ended, now_s) if is_sent else None
         if not is_watched:
             return TaskReport(task.launch, LOST, 0.0, "its process on the machine is gone")
         if task.is_start_reported:
@@ -373,23 +371,6 @@ class Agent:
         age_s = 0.0 if found.at_s is None else max(0.0, now_s - found.at_s)
         return TaskReport(task.launch, state, age_s)
 
-    def _send_output(self, task: Task, *, is_last: bool) -> None:
-        """Send one chunk of each stream, or all that is left of a task that has ended."""
-        for stream in STREAMS:
-            while data := task.unsent(stream, limit=CHUNK):
-                body = {
-                    "epoch": self.epoch,
-                    "launch": task.launch,
-                    "stream": stream,
-                    "start": task.sent[stream],
-                    "chunk": base64.b64encode(data).decode(),
-                }
-                self.link.post("output", body)
-                task.confirm_sent(stream, len(data))
-                if not is_last:
-                    self._wakes.wake()  # there may be more
-                    break
-
     def _confirm(self, report: TaskReport) -> None:
         if report.launch not in self._tasks.facts():
             return
@@ -398,3 +379,12 @@ class Agent:
             task.is_start_reported = True
         elif report.state not in {SUSPENDED, RESUMED}:
             task.confirm_end()
+
+
+def _end_report(task: Task, ended: Mapping[str, Any], now_s: float) -> TaskReport:
+    """Return the report of what the supervisor of a task has written about its end."""
+    state = _OUTCOME.get(ended["reason"])
+    if state is None:
+        state = Outcome.FINISHED if ended["code"] == 0 else Outcome.FAILED
+    age_s = max(0.0, now_s - ended["at_s"])
+    return TaskReport(task.launch, state, age_s, ended["message"], ended["code"])

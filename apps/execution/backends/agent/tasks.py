@@ -25,7 +25,7 @@ from apps.execution.backends.agent.machine import boot_id
 from apps.execution.backends.agent.supervisor import write_json
 from apps.execution.backends.agent.usage import TaskMeter
 from apps.execution.core.agent.reconcile import TaskFacts
-from apps.execution.core.agent.wire import TaskSample
+from apps.execution.core.agent.wire import KEPT_BYTES, TaskSample
 from apps.execution.core.port import CommandOrder
 
 KEPT_S: Final = 3600.0
@@ -133,11 +133,13 @@ class Task:
                 os.kill(claim["pid"], 15)
 
     def unsent(self, stream: str, *, limit: int) -> bytes:
-        """Return the next output to send; skips what was deleted before it could be sent."""
+        """Return the next output to send; skips what the control plane would not keep."""
         starts = sorted(int(p.suffix[1:]) for p in self.directory.glob(f"{stream}.[0-9]*"))
-        if starts and starts[0] > self.sent[stream]:
-            self.sent[stream] = starts[0]
-        position = self.sent[stream]
+        if not starts:
+            return b""
+        end = starts[-1] + (self.directory / f"{stream}.{starts[-1]}").stat().st_size
+        position = max(self.sent[stream], starts[0], end - KEPT_BYTES)
+        self.sent[stream] = position
         for start in reversed(starts):
             if start <= position:
                 with (
