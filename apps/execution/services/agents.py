@@ -67,6 +67,7 @@ _OWN: Final = """
 SELECT DISTINCT l.id FROM execution_launch l
 JOIN scheduling_allocation a ON a.job_id = l.job_id AND a.server_id = %s
 WHERE l.id = ANY(%s) AND l.backend = %s AND l.state <> 'ended' AND a.released_seq IS NULL
+  AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 """
 
 

@@ -10,10 +10,11 @@ from apps.execution.models import OutputChunk, ServerAgent
 from apps.execution.services.agents import require_epoch
 from apps.inventory.core.backends import AGENT
 
-# a launch may have ended by then: its last output comes after its end or before it
+# a launch may have ended by then, and its units be released: its order still names the server
 _OWN: Final = """
 SELECT l.job_id FROM execution_launch l WHERE l.id = %s AND l.backend = %s AND EXISTS (
-    SELECT FROM scheduling_allocation a WHERE a.job_id = l.job_id AND a.server_id = %s)
+    SELECT FROM jsonb_array_elements(l."order"->'parts') part
+    WHERE (part->>0)::bigint = %s)
 """
 
 

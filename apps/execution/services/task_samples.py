@@ -19,7 +19,8 @@ FROM execution_launch l
 JOIN workloads_job j ON j.id = l.job_id AND j.state = 'running'
 JOIN inventory_server s ON s.id = %s
 JOIN LATERAL (SELECT sum(a.cores) AS units FROM scheduling_allocation a
-    WHERE a.job_id = j.id AND a.server_id = s.id AND a.released_seq IS NULL) held
+    WHERE a.job_id = j.id AND a.server_id = s.id AND a.released_seq IS NULL
+      AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)) held
     ON held.units > 0
 WHERE l.id = ANY(%s) AND l.backend = %s AND l.state = 'running'
 """

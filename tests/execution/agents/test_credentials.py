@@ -14,7 +14,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry
 from apps.accounts.services import create_token
 from apps.common.core.errors import ConflictError, NotFoundError
-from apps.execution.models import EnrolmentToken, Launch, OutputChunk, ServerAgent
+from apps.execution.models import EnrolmentToken, JobSample, Launch, OutputChunk, ServerAgent
 from apps.execution.services import agent_credentials as credentials
 from apps.inventory.models import Server
 from apps.workloads.models import Job
@@ -66,6 +66,15 @@ def launched(on: Server, **values: Any) -> Launch:
 
 def sync(caller: APIClient, **body: Any) -> Any:
     return caller.post("/api/v1/agents/sync/", {"epoch": 1, **body})
+
+
+def write(caller: APIClient, launch: Launch, data: bytes, *, start: int = 0) -> Any:
+    """Send a chunk of output."""
+    chunk = {
+        "epoch": 1, "launch": launch.pk, "stream": "stdout", "start": start,
+        "chunk": base64.b64encode(data).decode(),
+    }  # fmt: skip
+    return caller.post("/api/v1/agents/output/", chunk)
 
 
 ROUTES = sorted(all_routes().keys() - OPEN - OWN)
@@ -169,15 +178,48 @@ def test_an_agent_writes_output_of_its_own_launches_only() -> None:
     factories.cluster()
     mine, other = registered("box-1"), registered("box-2")
     launch = launched(Server.objects.get(name="box-2"))
-    chunk = {
-        "epoch": 1, "launch": launch.pk, "stream": "stdout", "start": 0,
-        "chunk": base64.b64encode(b"forged").decode(),
-    }  # fmt: skip
-    assert mine.post("/api/v1/agents/output/", chunk).status_code == 204
+    assert write(mine, launch, b"forged").status_code == 204
     assert not OutputChunk.objects.exists()
     for _ in range(2):  # the answer to the first one may have been lost
-        assert other.post("/api/v1/agents/output/", chunk).status_code == 204
+        assert write(other, launch, b"forged").status_code == 204
     assert bytes(OutputChunk.objects.get().data) == b"forged"
+
+
+def test_the_agent_of_the_server_that_a_job_will_move_to_reports_nothing_of_its_launch() -> None:
+    factories.cluster()
+    registered("box-1")
+    target = registered("box-2")
+    launch = launched(Server.objects.get(name="box-1"))
+    Launch.objects.filter(pk=launch.pk).update(state="running")
+    Job.objects.filter(pk=launch.job_id).update(state="running")
+    held = launch.job.allocations.get()
+    factories.allocation(launch.job, Server.objects.get(name="box-2"), moved_from=held.pk)
+    ended = {"launch": launch.pk, "state": "finished", "age_s": 0.0, "exit_code": 0}
+    sample = {"launch": launch.pk, "cpu_share": 1.0}
+    assert sync(target, reports=[ended], samples=[sample]).json()["orders"] == []
+    launch.refresh_from_db()
+    assert launch.state == "running"
+    assert not JobSample.objects.exists()
+
+
+def test_the_agent_that_a_job_has_left_writes_no_output_of_its_next_launch() -> None:
+    factories.cluster()
+    old, new = registered("box-1"), registered("box-2")
+    first, server = launched(Server.objects.get(name="box-1")), Server.objects.get(name="box-2")
+    Launch.objects.filter(pk=first.pk).update(state="ended", outcome="moved")
+    first.job.allocations.update(released_seq=1, released_at=timezone.now(), released_s=1.0)
+    factories.allocation(first.job, server)
+    second = Launch.objects.create(
+        job=first.job, attempt=2, backend="agent", order={"parts": [[server.pk, 1]]}
+    )
+    for caller, launch, text in (
+        (old, second, b"forged"), (new, second, b"real"), (old, first, b"late"),
+    ):  # fmt: skip
+        assert write(caller, launch, text).status_code == 204
+    found = OutputChunk.objects.order_by("launch_id").values_list("launch_id", "data")
+    assert [(launch, bytes(data)) for launch, data in found] == [
+        (first.pk, b"late"), (second.pk, b"real"),
+    ]  # fmt: skip
 
 
 def test_the_output_of_a_job_is_deleted_with_it() -> None:
