@@ -100,3 +100,12 @@ def test_a_profiler_imports_nothing_from_the_directory_of_its_command(
     assert not imported.exists()
     said = (tmp_path / "tasks/1/stderr.0").read_text()
     assert "the command could not be started: " in said
+
+
+def test_no_other_account_reads_the_orders_of_jobs(tasks: Tasks, tmp_path: Path) -> None:
+    tasks.start(order("no-such-program", environment={"KEY": "secret"}, probe=PROBE))
+    directory = tmp_path / "tasks/1"
+    eventually((directory / "exit.json").exists)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.glob("*.json")}
+    assert {"order.json", "probe.json", "exit.json"} <= modes.keys()
+    assert set(modes.values()) == {0o600}

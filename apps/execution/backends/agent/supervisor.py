@@ -252,8 +252,12 @@ def poke(path: str) -> None:
 
 
 def write_json(path: str, value: Any) -> None:
-    """Write a file that is complete or absent, also if this process is killed."""
-    with open(path + ".new", "w") as stream:
+    """Write a file that is complete or absent, also if this process is killed.
+
+    Only its own account reads it: orders hold commands and environments of jobs.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with open(os.open(path + ".new", flags, 0o600), "w") as stream:
         json.dump(value, stream)
     os.rename(path + ".new", path)
 
