@@ -14,6 +14,7 @@ BERTH_RATES: dict[str, int | None] = {
     "read": whole("BERTH_RATE_READ", 60000, least=1),
     "solver": whole("BERTH_RATE_SOLVER", 600, least=1),
     "stream": whole("BERTH_RATE_STREAM", 600, least=1),
+    "output": whole("BERTH_RATE_OUTPUT", 60000, least=1),
 }
 # True: /metrics needs no token (if only the monitoring system can reach it).
 BERTH_METRICS_OPEN = os.environ.get("BERTH_METRICS_OPEN", "0") == "1"

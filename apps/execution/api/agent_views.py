@@ -121,7 +121,7 @@ class AgentView(ApiView):
 
     authentication_classes = (AgentAuthentication,)
     permission_classes = (IsAgent,)
-    rate_class = "agent"
+    rate_class = "agent"  # without a limit: an agent that is refused must stop its jobs
 
     def agent(self, request: Request) -> ServerAgent:
         """Return the calling agent."""
@@ -190,6 +190,8 @@ def _read(pointer: str, read: Callable[[], _Value]) -> _Value:
 
 class Output(AgentView):
     """Output of a command."""
+
+    rate_class = "output"
 
     @extend_schema(request=OutputSerializer, responses={204: None})
     def post(self, request: Request) -> Response:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
@@ -220,6 +221,44 @@ def test_the_agent_that_a_job_has_left_writes_no_output_of_its_next_launch() -> 
     assert [(launch, bytes(data)) for launch, data in found] == [
         (first.pk, b"late"), (second.pk, b"real"),
     ]  # fmt: skip
+
+
+def test_output_that_comes_again_is_not_stored_again_and_what_is_new_of_it_is() -> None:
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    for start, data in ((0, b"abc"), (0, b"XYcdef"), (2, b"XX"), (8, b"ij"), (5, b"Xgh")):
+        assert write(caller, launch, data, start=start).status_code == 204
+    # the answer to "abc" was lost, and "gh" comes too late
+    assert stored(launch) == [(0, b"abcdef"), (8, b"ij")]
+
+
+def test_many_small_chunks_are_few_rows() -> None:
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    for n in range(12):
+        write(caller, launch, b"%d" % (n % 10) * 1000, start=1000 * n)
+    chunks = stored(launch)
+    assert [start for start, _ in chunks] == [0, 4000, 8000]
+    assert b"".join(data for _, data in chunks) == b"".join(b"%d" % (n % 10) * 1000
+                                                            for n in range(12))  # fmt: skip
+
+
+def test_output_has_a_rate_of_its_own(settings: Settings) -> None:
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    settings.BERTH_RATES = {"output": 1}
+    statuses = [write(caller, launch, b"x", start=n).status_code for n in range(2)]
+    assert statuses == [204, 429]
+    assert sync(caller).status_code == 200
+
+
+def stored(launch: Launch) -> list[tuple[int, bytes]]:
+    """Return the chunks of the standard output of a launch."""
+    chunks = OutputChunk.objects.filter(launch=launch, stream="stdout").order_by("start")
+    return [(chunk.start, bytes(chunk.data)) for chunk in chunks]
 
 
 def test_the_output_of_a_job_is_deleted_with_it() -> None:

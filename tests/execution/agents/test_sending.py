@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from apps.execution.backends.agent import agent as agents
+from apps.execution.backends.agent import sending
 from apps.execution.backends.agent.agent import Agent, Machine
 from apps.execution.backends.agent.link import AwayError
-from apps.execution.backends.agent.tasks import Tasks
+from apps.execution.backends.agent.tasks import Task, Tasks
+from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.wire import KEPT_BYTES, MAX_CHUNK
 
 BEAT_S = 0.1
@@ -123,3 +125,31 @@ def test_output_that_is_refused_stops_no_heartbeat(
             raise AwayError("500: it cannot be stored")
 
     assert reported(answer).sent(1).endswith(b"text")
+
+
+def test_small_output_is_gathered_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tasks/1").mkdir(parents=True)
+    output = tmp_path / "tasks/1/stdout.0"
+    plane, wakes = Plane(lambda *_: None), Wakes(tmp_path / "wake")
+    task = Task(1, tmp_path / "tasks/1", 0.0, "b", "", {"stdout": 0, "stderr": 0})
+    sender = sending.Sending(plane, wakes)  # type: ignore[arg-type]
+
+    def write(text: bytes, *, is_last: bool = False) -> bool:
+        with output.open("ab") as stream:
+            stream.write(text)
+        return sender.send(task, 1, is_last=is_last, until_s=time.monotonic() + 9.0)
+
+    assert write(b"first")
+    assert not write(b" a") and not write(b" b")  # noqa: PT018 - two calls
+    assert plane.sent(1) == b"first"
+    assert not wakes.wait(0.0)  # the next tick sends it
+    monkeypatch.setattr(sending, "GATHERED_S", 0.0)
+    assert write(b" c")
+    assert len(plane.requests) == 2
+    monkeypatch.setattr(sending, "GATHERED_S", 9.0)
+    assert not write(b" d")
+    assert write(b"x" * sending.FULL)
+    assert write(b" end", is_last=True)
+    assert plane.sent(1) == b"first a b c d" + b"x" * sending.FULL + b" end"

@@ -349,7 +349,7 @@ class Agent:
             return None
         is_watched = task.has_supervisor()
         ended = task.read("exit")  # read first: then its output is complete
-        is_sent = self._sending.send(task, self.epoch, until_s=until_s)
+        is_sent = self._sending.send(task, self.epoch, is_last=ended is not None, until_s=until_s)
         now_s = time.monotonic()
         if ended is not None:
             return _end_report(task, ended, now_s) if is_sent else None

@@ -4,11 +4,15 @@ import base64
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from apps.execution.backends.agent.link import Link
 from apps.execution.backends.agent.tasks import STREAMS, Task
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.wire import MAX_CHUNK
+
+GATHERED_S: Final = 0.5  # between two small chunks of a stream
+FULL: Final = 1 << 14  # bytes of output that do not wait for more
 
 
 @dataclass(slots=True)
@@ -23,25 +27,30 @@ class Sending:
         """Return tasks in the order in which they may send: after the one that did so last."""
         return sorted(tasks, key=lambda task: (task.launch <= self._last, task.launch))
 
-    def send(self, task: Task, epoch: int, *, until_s: float) -> bool:
-        """Send a chunk of each stream; return True if nothing is left to send.
+    def send(self, task: Task, epoch: int, *, is_last: bool, until_s: float) -> bool:
+        """Send a chunk of each stream that is full or old enough; return True if nothing is left.
 
         Parameters
         ----------
+        is_last : whether the task has ended: then nothing waits for more
         until_s : second of the monotonic clock after which nothing is sent
 
         Raises
         ------
         AwayError, RefusedError : as `Link.post` says.
         """
+        left = 0
         for stream in STREAMS:
-            data = task.unsent(stream, limit=MAX_CHUNK)
-            if data and time.monotonic() < until_s:
+            data, now_s = task.unsent(stream, limit=MAX_CHUNK), time.monotonic()
+            is_old = now_s - task.sent_s.get(stream, -GATHERED_S) >= GATHERED_S
+            if data and now_s < until_s and (is_last or is_old or len(data) >= FULL):
                 self._post(task, epoch, stream, data)
-        is_left = any(task.unsent(stream, limit=1) for stream in STREAMS)
-        if is_left:
+                task.sent_s[stream] = now_s
+                data = task.unsent(stream, limit=FULL)
+            left = max(left, len(data))
+        if left >= FULL or (left and is_last):
             self.wakes.wake()
-        return not is_left
+        return not left
 
     def _post(self, task: Task, epoch: int, stream: str, data: bytes) -> None:
         body = {

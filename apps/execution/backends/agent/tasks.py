@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -59,6 +59,7 @@ class Task:
     group : name of its control groups; empty = that of its launch
     is_start_reported, is_end_reported : whether the control plane has confirmed it
     sent : position up to which each stream of the output was sent
+    sent_s : second of the monotonic clock at which its last chunk was
     meter : of its usage, once its command runs
     """
 
@@ -71,6 +72,7 @@ class Task:
     is_start_reported: bool = False
     is_end_reported: bool = False
     meter: TaskMeter | None = None
+    sent_s: dict[str, float] = field(default_factory=dict)
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what a file of the task holds; None if it does not exist."""
