@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from apps.execution.backends.agent.supervisor import SEGMENT_BYTES, SEGMENTS, Segments
+from apps.execution.backends.agent.segments import SEGMENT_BYTES, SEGMENTS, Segments
 from apps.execution.core.agent.reconcile import Actions, TaskFacts, reconcile
 from apps.execution.core.agent.wire import Told, order_json, read_order, told_by, told_json
 from apps.execution.core.port import CommandOrder

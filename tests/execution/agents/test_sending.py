@@ -13,7 +13,8 @@ from apps.execution.backends.agent import agent as agents
 from apps.execution.backends.agent import sending
 from apps.execution.backends.agent.agent import Agent, Machine
 from apps.execution.backends.agent.link import AwayError
-from apps.execution.backends.agent.tasks import Task, Tasks
+from apps.execution.backends.agent.task import Task
+from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.wire import KEPT_BYTES, MAX_CHUNK
 

@@ -26,7 +26,8 @@ from apps.execution.backends.agent.machine import (
     shape,
 )
 from apps.execution.backends.agent.sending import Sending
-from apps.execution.backends.agent.tasks import Task, Tasks
+from apps.execution.backends.agent.task import Task
+from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.reconcile import reconcile
 from apps.execution.core.agent.wire import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apps.execution.backends.agent.link import Link
-from apps.execution.backends.agent.tasks import STREAMS, Task
+from apps.execution.backends.agent.task import STREAMS, Task
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.agent.wire import MAX_CHUNK
 

@@ -12,7 +12,7 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to
 read, and does without if nobody listens. SIGTERM stops the command, and so does the end of the
 lease that the agent renews in the file ``lease`` of the state directory. Standard library only,
-and no other module of this project than `command` and `progress`.
+and no other module of this project than `command`, `progress` and `segments`.
 """
 
 import json
@@ -26,44 +26,14 @@ from typing import Any
 
 from apps.execution.backends.agent.command import NOT_STARTED, Command, preload
 from apps.execution.backends.agent.progress import ProgressCommand
+from apps.execution.backends.agent.segments import Segments
 
-SEGMENT_BYTES = 1 << 20
-SEGMENTS = 8  # of each stream
 READ_BYTES = 1 << 16
 LEASE_CHECK_S = 0.5
 TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 SUSPEND = "suspend"  # file that requests the suspension, while it is there
 FREEZERS = ("freezer.state", "cgroup.freeze")  # of control groups, version 1 and 2
-
-
-class Segments:
-    """An output stream in a bounded number of files."""
-
-    def __init__(self, directory: str, stream: str) -> None:
-        self._directory, self._stream = directory, stream
-        self._starts: list[int] = []
-        self._position, self._used, self._file = 0, SEGMENT_BYTES, -1
-
-    def write(self, data: bytes) -> None:
-        """Append data; begin a new segment if the last one is full."""
-        if self._used >= SEGMENT_BYTES:
-            self._begin()
-        os.write(self._file, data)
-        self._used += len(data)
-        self._position += len(data)
-
-    def _begin(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        path = os.path.join(self._directory, f"{self._stream}.{self._position}")
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._starts.append(self._position)
-        self._used = 0
-        while len(self._starts) > SEGMENTS:
-            oldest = os.path.join(self._directory, f"{self._stream}.{self._starts.pop(0)}")
-            with suppress(FileNotFoundError):
-                os.unlink(oldest)
 
 
 class Task:

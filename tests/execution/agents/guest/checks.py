@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from apps.execution.backends.agent.accounts import Accounts
-from apps.execution.backends.agent.tasks import Task, Tasks
+from apps.execution.backends.agent.task import Task
+from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.core.port import CommandOrder
 
 ROOT = Path("/sys/fs/cgroup")
