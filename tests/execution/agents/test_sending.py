@@ -1,6 +1,7 @@
 """Output on its way to the control plane: only what it keeps, and never before a heartbeat."""
 
 import base64
+import errno
 import json
 import time
 from collections.abc import Callable
@@ -154,3 +155,28 @@ def test_small_output_is_gathered_for_a_moment(
     assert write(b"x" * sending.FULL)
     assert write(b" end", is_last=True)
     assert plane.sent(1) == b"first a b c d" + b"x" * sending.FULL + b" end"
+
+
+def test_an_agent_on_a_full_disk_keeps_its_lease_and_gives_new_orders_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = Plane(lambda *_: None)
+    agent = Agent(plane, Machine("box-1", tmp_path, (0,)))  # type: ignore[arg-type]
+    (tmp_path / "lease").write_text(f"{1.0:020.3f}")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    for name in ("mkdir", "write_text"):
+        monkeypatch.setattr(Path, name, refuse)
+    agent._renew(time.monotonic())
+    assert float((tmp_path / "lease").read_text()) > time.monotonic() - 1.0
+    order = {
+        "launch": 7, "job": "j", "name": "n", "is_running": False, "stop": False, "cores": [0],
+        "memory_bytes": 2**20, "command": ["true"],
+    }  # fmt: skip
+    agent._obey({"orders": [order]}, time.monotonic())
+    (report,) = agent._answers
+    assert (report.launch, report.state) == (7, "lost")
+    assert "no space" in report.message
+    assert not list((tmp_path / "tasks").iterdir())

@@ -8,7 +8,7 @@ import fcntl
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -18,6 +18,7 @@ from urllib.parse import urljoin
 from apps.execution.backends.agent import probing
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.fetching import Fetching
+from apps.execution.backends.agent.leases import write_lease
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import (
     UsageMeter,
@@ -238,10 +239,7 @@ class Agent:
 
     def _renew(self, sent_s: float) -> None:
         """Write down until when the tasks may run: counted from when the request was sent."""
-        path = self.machine.state / "lease"
-        new = path.with_suffix(".new")
-        new.write_text(str(sent_s + self.lease_s))
-        new.replace(path)
+        write_lease(self.machine.state / "lease", sent_s + self.lease_s)
 
     def _ask(self) -> None:
         """Wait for orders other than those of the last answer, and carry them out."""
@@ -283,17 +281,12 @@ class Agent:
             actions = reconcile(orders, self._tasks.facts(), asked_s=sent_s)
             self._fetching.keep(orders)
             for order in actions.start:
-                if reason := self._tasks.refusal(order):
-                    self._tasks.refuse(order, reason)
-                    self._wakes.wake()
-                elif order.files:
-                    self._fetching.begin(order, self.epoch)
-                else:
-                    self._tasks.start(order)
+                self._begin(order)
             for launch in actions.stop:
                 self._tasks.get(launch).stop()
             for launch in actions.suspend:
-                self._tasks.get(launch).suspend()
+                with suppress(OSError):  # a full disk; every answer repeats it
+                    self._tasks.get(launch).suspend()
             for launch in actions.resume:
                 self._tasks.get(launch).resume()
             self._recorded = {order.launch: order.is_suspended for order in orders}
@@ -304,6 +297,21 @@ class Agent:
             if self._answers:
                 self._wakes.wake()
         return orders
+
+    def _begin(self, order: CommandOrder) -> None:
+        """Start an order, or fetch its files; if there is no room, its job is queued again."""
+        try:
+            if reason := self._tasks.refusal(order):
+                self._tasks.refuse(order, reason)
+                self._wakes.wake()
+            elif order.files:
+                self._fetching.begin(order, self.epoch)
+            else:
+                self._tasks.start(order)
+        except (OSError, LookupError) as error:
+            logger.error("launch %d could not be started: %s", order.launch, error)  # noqa: TRY400 - no trace for a full disk
+            message = f"its agent could not start it: {error}"
+            self._answers.append(TaskReport(order.launch, LOST, 0.0, message))
 
     def _report(self) -> None:
         """Send what has changed, and a heartbeat, until the agent stops."""

@@ -98,9 +98,12 @@ class ProgressCommand:
         if share is None:
             self._fail("printed no line that begins with a share such as 0.25 or 25%")
             return
-        with open(self._file + ".new", "w") as stream:
-            stream.write(f"{share}\n")
-        os.rename(self._file + ".new", self._file)
+        try:
+            with open(self._file + ".new", "w") as stream:
+                stream.write(f"{share}\n")
+            os.rename(self._file + ".new", self._file)
+        except OSError as error:  # a full disk
+            self._fail(f"could not be recorded: {error}")
 
     def _fail(self, what: str) -> None:
         """Complain about the first failure; those that follow say the same."""

@@ -30,6 +30,7 @@ from apps.execution.backends.agent.segments import Segments
 
 READ_BYTES = 1 << 16
 LEASE_CHECK_S = 0.5
+AGAIN_S = 1.0  # between two attempts to write a file on a full disk
 TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 SUSPEND = "suspend"  # file that requests the suspension, while it is there
@@ -54,6 +55,7 @@ class Task:
         self.wake: str = self.order["wake"]
         self.suspended_s: float | None = None  # when its processes were stopped; None: they run
         self.suspended_before_s = 0.0
+        self._unwritten: dict[str, Any] = {}  # files that a full disk did not take yet
 
     def run(self) -> None:
         """Start the command, copy its output, and write how it ended."""
@@ -67,11 +69,7 @@ class Task:
             kill_children()  # one that was forked ahead
             self._end(None, "stopped before the command started")
             return
-        write_json(
-            os.path.join(self.directory, "started.json"),
-            {"at_s": begun_s, "pid": process.pid, "enforced": self.enforced},
-        )
-        poke(self.wake)
+        self._write("started", {"at_s": begun_s, "pid": process.pid, "enforced": self.enforced})
         self._copy_output(process, begun_s)
         code = process.wait()
         if self.suspended_s is not None:
@@ -138,6 +136,7 @@ class Task:
         return has_ended and not ready
 
     def _check_limits(self, begun_s: float) -> None:
+        self._write_left()
         now_s, duration_s = time.monotonic(), self.order.get("duration_s")
         ran_s = (self.suspended_s or now_s) - begun_s - self.suspended_before_s
         if duration_s is not None and ran_s > duration_s:
@@ -175,15 +174,14 @@ class Task:
         self._tell_suspension(now_s)
 
     def _tell_suspension(self, at_s: float) -> None:
-        write_json(
-            os.path.join(self.directory, "suspension.json"),
+        self._write(
+            "suspension",
             {
                 "is_suspended": self.suspended_s is not None,
                 "at_s": at_s,
                 "before_s": self.suspended_before_s,
             },
         )
-        poke(self.wake)
 
     def _message(self, code: int) -> str:
         kills = sum(count_kills(path) for path in self.order.get("oom_files", ()))
@@ -199,16 +197,27 @@ class Task:
         return f"exit code {code}" if code else ""
 
     def _end(self, code: int | None, message: str) -> None:
-        write_json(
-            os.path.join(self.directory, "exit.json"),
-            {
-                "at_s": time.monotonic(),
-                "code": code,
-                "message": message,
-                "reason": self.reason,
-            },
+        at_s = time.monotonic()
+        self._write(
+            "exit", {"at_s": at_s, "code": code, "message": message, "reason": self.reason}
         )
-        poke(self.wake)
+        while self._unwritten:
+            time.sleep(AGAIN_S)
+            self._write_left()
+
+    def _write(self, name: str, value: Any) -> None:
+        """Write a file for the agent now, or as soon as the disk takes it."""
+        self._unwritten[name] = value
+        self._write_left()
+
+    def _write_left(self) -> None:
+        for name, value in list(self._unwritten.items()):
+            try:
+                write_json(os.path.join(self.directory, f"{name}.json"), value)
+            except OSError:
+                return
+            del self._unwritten[name]
+            poke(self.wake)
 
 
 def poke(path: str) -> None:

@@ -140,12 +140,14 @@ class Task:
     def confirm_sent(self, stream: str, count: int) -> None:
         """Remember that output was stored by the control plane."""
         self.sent[stream] += count
-        write_json(str(self.directory / "sent.json"), self.sent)
+        with suppress(OSError):  # on a full disk, the next agent sends it again
+            write_json(str(self.directory / "sent.json"), self.sent)
 
     def confirm_end(self) -> None:
         """Remember that the end was stored by the control plane."""
         self.is_end_reported = True
-        (self.directory / "reported").touch()
+        with suppress(OSError):  # on a full disk, the next agent reports it again
+            (self.directory / "reported").touch()
 
 
 def _is_zombie(pid: int) -> bool:

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from pwd import struct_passwd
 from tempfile import mkdtemp
 from typing import Final
 
@@ -91,29 +92,50 @@ class Tasks:
         Parameters
         ----------
         files : directory of `unpack`, which becomes the working directory; None = an empty one
+
+        Raises
+        ------
+        OSError, LookupError : it cannot be written, or the machine is not as the order says;
+            nothing is left of it.
         """
-        known_s = time.monotonic()
         directory = self.state / "tasks" / str(order.launch)
-        work = directory / "work"
+        prepared, self._prepared = self._prepared, ""
+        group = prepared or self._group(order.launch)
+        try:
+            self._write_order(order, directory, group, files)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            limits.remove(group)
+            raise
+        self._know(directory)
+        self._fork_server.fork(directory, is_prepared=bool(prepared))
+
+    def _prepare_directory(
+        self, directory: Path, files: Path | None, account: struct_passwd
+    ) -> None:
+        """Make the directory of a task, with what belongs to the account that runs it."""
+        work, progress = directory / "work", directory / "progress"
         directory.mkdir(mode=0o711)
         if files is None:
             work.mkdir(mode=0o700)
         else:
             files.rename(work)
         directory.chmod(0o711)
-        progress = directory / "progress"
         progress.touch(0o600)
-        account = self._accounts.of(order.user)
         if account.pw_uid != os.geteuid():
             for path in (work, progress):
                 give(path, account.pw_uid, account.pw_gid)
+
+    def _write_order(
+        self, order: CommandOrder, directory: Path, name: str, files: Path | None
+    ) -> None:
+        known_s, account = time.monotonic(), self._accounts.of(order.user)
+        self._prepare_directory(directory, files, account)
         cpus = [self._cpus[core] for core in order.cores]
-        prepared, self._prepared = self._prepared, ""
-        name = prepared or self._group(order.launch)
         group = limits.limit(name, cpus=cpus, memory_bytes=order.memory_bytes)
         command, user = list(order.command), account.pw_name
         environment = self._environment(order, cpus, directory)
-        working_directory = order.working_directory or str(work)
+        working_directory = order.working_directory or str(directory / "work")
         if order.probe is not None:
             profiled = probing.task_of(order, environment, working_directory, user)
             write_json(str(directory / "probe.json"), profiled)
@@ -121,6 +143,7 @@ class Tasks:
             command, user = probing.command_of(directory / "probe.json"), ""
             environment = probing.environment_of(environment)
             working_directory = str(directory)
+        said = directory / ("said" if order.progress_command else "progress")
         write_json(
             str(directory / "order.json"),
             {
@@ -141,14 +164,12 @@ class Tasks:
                 "oom_files": group.oom_files,
                 "enforced": group.enforced,
                 "counters": group.counters,
-                "progress": str(directory / "said" if order.progress_command else progress),
+                "progress": str(said),
                 "progress_command": list(order.progress_command),
                 "progress_every_s": order.progress_every_s,
                 "freezers": group.freezers,
             },
         )
-        self._know(directory)
-        self._fork_server.fork(directory, is_prepared=bool(prepared))
 
     def unpack(self, data: bytes) -> Path:
         """Return a new directory with the members of an archive.
@@ -173,7 +194,12 @@ class Tasks:
         return self._accounts.refusal(order.user)
 
     def refuse(self, order: CommandOrder, reason: str) -> None:
-        """Let an order be a task that has ended before its command was started."""
+        """Let an order be a task that has ended before its command was started.
+
+        Raises
+        ------
+        OSError : it cannot be written.
+        """
         directory = self.state / "tasks" / str(order.launch)
         directory.mkdir(mode=0o711)
         now_s = time.monotonic()

@@ -1,0 +1,16 @@
+"""The lease of an agent: until when its tasks may run, as their supervisors read it."""
+
+from pathlib import Path
+
+
+def write_lease(path: Path, until_s: float) -> None:
+    """Write down until when tasks may run; also on a disk that has become full."""
+    text = f"{until_s:020.3f}"
+    new = path.with_suffix(".new")
+    try:
+        new.write_text(text)
+        new.replace(path)
+    except OSError:
+        # as long as the text before, so it needs no room
+        with path.open("r+") as stream:
+            stream.write(text)
