@@ -22,8 +22,10 @@ def test_the_accounting_tells_how_jobs_ended(accounted: SlurmCluster) -> None:
     slurm = Slurm(accounted.environment["SLURM_CONF"], accounted.environment["PATH"])
     good, bad = accounted.sbatch("exit 0", "-w", "n3"), accounted.sbatch("exit 7", "-w", "n4")
     runs = accounted.sbatch("sleep 300")
-    accounted.until(lambda: len(slurm.ended([good, bad, runs])) == 2, "sacct knows both ends")
-    ended = slurm.ended([good, bad, runs, 999_999])
+    accounted.until(
+        lambda: len(slurm.ended([good, bad, runs]) or {}) == 2, "sacct knows both ends"
+    )
+    ended = slurm.ended([good, bad, runs, 999_999]) or {}
     assert {job: (row.state, row.exit_code, row.nodes) for job, row in ended.items()} == {
         good: ("COMPLETED", 0, ("n3",)),
         bad: ("FAILED", 7, ("n4",)),

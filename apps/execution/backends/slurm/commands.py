@@ -1,5 +1,6 @@
 """Slurm's command-line programs as functions: one short process each."""
 
+import logging
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,8 @@ from apps.execution.core.slurm.usage import SACCT, SSTAT, Usage, read_ended, rea
 from apps.execution.core.slurm.values import SlurmJob, SlurmNode
 
 TIMEOUT_S: Final = 30.0  # Slurm's own MessageTimeout is 10 s
+DISABLED: Final = "accounting storage is disabled"  # says sacct without accounting
+_logger = logging.getLogger("berth.slurm")
 
 
 class SlurmAwayError(TransientError):
@@ -79,13 +82,25 @@ class Slurm:
         # a job that has just ended is an error of sstat, whatever it prints of the others
         return read_usage(self._start([*SSTAT, "--jobs", ids]).stdout)
 
-    def ended(self, jobs: Iterable[int]) -> dict[int, SlurmJob]:
-        """Return jobs that the accounting knows and that have ended; none without accounting."""
+    def ended(self, jobs: Iterable[int]) -> dict[int, SlurmJob] | None:
+        """Return jobs that the accounting knows and that have ended; None if it does not answer.
+
+        Without accounting, no job is known.
+        """
         ids = ",".join(str(job) for job in jobs)
         if not ids:
             return {}
-        done = self._start([*SACCT, "--jobs", ids])
-        return read_ended(done.stdout) if done.returncode == 0 else {}
+        try:
+            done = self._start([*SACCT, "--jobs", ids])
+        except SlurmAwayError as error:
+            _logger.warning("no answer of the accounting: %s", error)
+            return None
+        if done.returncode == 0:
+            return read_ended(done.stdout)
+        if DISABLED in done.stderr:
+            return {}
+        _logger.warning("no answer of the accounting: %s", _failed(SACCT, done))
+        return None
 
     def _run(self, command: Sequence[str]) -> str:
         done = self._start(command)

@@ -8,7 +8,7 @@ does not answer, nothing changes in Berth; while Berth is away, Slurm goes on.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,7 @@ MAX_IMPORTS: Final = 200  # at a time, so that the first of many are placed earl
 ASK_S: Final = 0.1  # wall seconds from one look at the jobs to the next
 SHARE: Final = 2.0  # asking Slurm for its jobs takes at most half of the time
 AWAY_S: Final = 2.0  # between two attempts while Slurm does not answer
+ACCOUNTING_S: Final = 30.0  # likewise of its accounting, which may take long to fail
 
 _EDITS: Final = {
     Verb.HOLD: Change.HOLD,
@@ -129,16 +130,27 @@ class SlurmBackend:
         self._held = {job.id: job for job in jobs.values() if job.is_held and job.is_marked}
         request_launches(SLURM, limit=MAX_LAUNCHES)
         self._known = known_jobs()
-        jobs |= self.slurm.ended(self._known.keys() - jobs.keys())
+        forgotten = self._known.keys() - jobs.keys()
+        ended = self._ended(forgotten, wall_s)
+        jobs |= ended or {}
+        judged = self._known.keys() - (forgotten if ended is None else set())
         cases = {
-            job: _Case(jobs.get(job), self._known.get(job))
-            for job in sorted(jobs.keys() | self._known.keys())
+            job: _Case(jobs.get(job), self._known.get(job)) for job in sorted(jobs.keys() | judged)
         }
         self._act(cases)
         if self._holder.is_due("usage", wall_s, USAGE_S):
             running = [j for j in self._known if j in jobs and jobs[j].phase is Phase.RUNNING]
             usage = self.slurm.usage(running)
             self._holder.write(lambda: record_usage(usage))
+
+    def _ended(self, forgotten: Collection[int], wall_s: float) -> dict[int, SlurmJob] | None:
+        """Ask the accounting for jobs; None if it does not answer, or did not a moment ago."""
+        if forgotten and self._holder.is_postponed("accounting", wall_s):
+            return None
+        found = self.slurm.ended(forgotten)
+        if found is None:
+            self._holder.postpone("accounting", time.monotonic() + ACCOUNTING_S)
+        return found
 
     def _place_held(self) -> None:
         """Place what Berth has placed since Slurm was asked; it held these jobs a moment ago."""
