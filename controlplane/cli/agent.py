@@ -12,9 +12,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from apps.execution.backends.agent.accounts import problem_with
-from apps.execution.backends.agent.agent import Agent, FencedError, Machine, only_agent
+from apps.execution.backends.agent.agent import Agent, FencedError, only_agent
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
-from apps.execution.backends.agent.machine import usable_cpus
+from apps.execution.backends.agent.machine import Machine, usable_cpus
 from controlplane.cli.agent_unit import PROGRAM, UNIT, install
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from apps.execution.backends.agent import agent as agent_module
-from apps.execution.backends.agent.agent import Agent, Machine
+from apps.execution.backends.agent.agent import Agent
 from apps.execution.backends.agent.link import AwayError
+from apps.execution.backends.agent.machine import Machine
 
 pytestmark = pytest.mark.agent
 STREAM = "http://127.0.0.1:2/orders"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from apps.execution.backends.agent import machine
-from apps.execution.backends.agent.agent import Agent, Machine
-from apps.execution.backends.agent.machine import described_groups, l3_groups
+from apps.execution.backends.agent.agent import Agent
+from apps.execution.backends.agent.machine import Machine, described_groups, l3_groups
 
 pytestmark = pytest.mark.agent
 

@@ -12,8 +12,9 @@ import pytest
 
 from apps.execution.backends.agent import agent as agents
 from apps.execution.backends.agent import sending
-from apps.execution.backends.agent.agent import Agent, Machine
+from apps.execution.backends.agent.agent import Agent
 from apps.execution.backends.agent.link import AwayError
+from apps.execution.backends.agent.machine import Machine
 from apps.execution.backends.agent.task import Task
 from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.backends.agent.wakes import Wakes

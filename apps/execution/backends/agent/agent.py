@@ -21,6 +21,7 @@ from apps.execution.backends.agent.fetching import Fetching
 from apps.execution.backends.agent.leases import write_lease
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import (
+    Machine,
     UsageMeter,
     described_groups,
     l3_groups,
@@ -62,33 +63,6 @@ logger = logging.getLogger("berth.agent")
 
 class FencedError(Exception):
     """Another agent runs the machine now; this one has stopped its tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The machine as its operator describes it.
-
-    Attributes
-    ----------
-    server : its name in the cluster
-    state : directory of the agent
-    cpus : numbers of the cores that jobs may use
-    user : account that runs the commands; empty = the agent's own
-    users : accounts that jobs may name instead
-    memory_bytes : that jobs may use; None = all
-    l3_described : cores of each L3 cache, for tests of a machine that is not at hand; empty = as
-        the kernel says
-    """
-
-    server: str
-    state: Path
-    cpus: tuple[int, ...]
-    user: str = ""
-    users: tuple[str, ...] = ()
-    memory_bytes: int | None = None
-    rack: str = "machines"
-    watts: tuple[float, float] = (0.0, 0.0)
-    l3_described: tuple[tuple[int, ...], ...] = ()
 
 
 @contextmanager

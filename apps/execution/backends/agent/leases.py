@@ -1,4 +1,7 @@
-"""The lease of an agent: until when its tasks may run, as their supervisors read it."""
+"""The lease of an agent: until when its tasks may run, as their supervisors read it.
+
+Standard library only, and no other module of this project.
+"""
 
 from pathlib import Path
 
@@ -14,3 +17,12 @@ def write_lease(path: Path, until_s: float) -> None:
         # as long as the text before, so it needs no room
         with path.open("r+") as stream:
             stream.write(text)
+
+
+def read_lease(path: str) -> float:
+    """Return the second of the monotonic clock at which the lease ends; 0 if there is none."""
+    try:
+        with open(path) as stream:
+            return float(stream.read())
+    except (OSError, ValueError):
+        return 0.0

@@ -14,6 +14,33 @@ _CPUS: Final = Path("/sys/devices/system/cpu")
 _NETWORKS: Final = Path("/sys/class/net")
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine as its operator describes it.
+
+    Attributes
+    ----------
+    server : its name in the cluster
+    state : directory of the agent
+    cpus : numbers of the cores that jobs may use
+    user : account that runs the commands; empty = the agent's own
+    users : accounts that jobs may name instead
+    memory_bytes : that jobs may use; None = all
+    l3_described : cores of each L3 cache, for tests of a machine that is not at hand; empty = as
+        the kernel says
+    """
+
+    server: str
+    state: Path
+    cpus: tuple[int, ...]
+    user: str = ""
+    users: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+    rack: str = "machines"
+    watts: tuple[float, float] = (0.0, 0.0)
+    l3_described: tuple[tuple[int, ...], ...] = ()
+
+
 def boot_id() -> str:
     """Return the id of this boot: the tasks of an earlier one have ended."""
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()

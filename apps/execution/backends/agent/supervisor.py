@@ -12,7 +12,8 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to
 read, and does without if nobody listens. SIGTERM stops the command, and so does the end of the
 lease that the agent renews in the file ``lease`` of the state directory. Standard library only,
-and no other module of this project than `command`, `progress` and `segments`.
+and no other module of this project than `command`, `leases`,
+`progress` and `segments`.
 """
 
 import json
@@ -25,6 +26,7 @@ from types import FrameType
 from typing import Any
 
 from apps.execution.backends.agent.command import NOT_STARTED, Command, preload
+from apps.execution.backends.agent.leases import read_lease
 from apps.execution.backends.agent.progress import ProgressCommand
 from apps.execution.backends.agent.segments import Segments
 
@@ -239,15 +241,6 @@ def write_json(path: str, value: Any) -> None:
     with open(os.open(path + ".new", flags, 0o600), "w") as stream:
         json.dump(value, stream)
     os.rename(path + ".new", path)
-
-
-def read_lease(path: str) -> float:
-    """Return the second of the monotonic clock at which the lease ends; 0 if there is none."""
-    try:
-        with open(path) as stream:
-            return float(stream.read())
-    except (OSError, ValueError):
-        return 0.0
 
 
 def count_kills(path: str) -> int:
