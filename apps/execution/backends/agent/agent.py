@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 from apps.execution.backends.agent import probing
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.fetching import Fetching
-from apps.execution.backends.agent.leases import write_lease
+from apps.execution.backends.agent.leases import lease_clock_s, write_lease
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.machine import (
     Machine,
@@ -196,7 +196,7 @@ class Agent:
             **({"l3_groups": groups} if groups else {}),  # an older control plane does not know it
         }
         while not self.stop.is_set():
-            sent_s = time.monotonic()
+            sent_s = lease_clock_s()
             try:
                 found = self.link.post("register", body)
             except AwayError as error:
@@ -212,7 +212,12 @@ class Agent:
             return
 
     def _renew(self, sent_s: float) -> None:
-        """Write down until when the tasks may run: counted from when the request was sent."""
+        """Write down until when the tasks may run: counted from when the request was sent.
+
+        Parameters
+        ----------
+        sent_s : second of `lease_clock_s`
+        """
         write_lease(self.machine.state / "lease", sent_s + self.lease_s)
 
     def _ask(self) -> None:
@@ -242,10 +247,10 @@ class Agent:
 
     def _exchange(self, body: dict[str, Any], *, wait_s: float = 0.0) -> list[CommandOrder]:
         """Report, receive all orders, and act on them."""
-        sent_s = time.monotonic()
+        sent_s, renewed_s = time.monotonic(), lease_clock_s()
         found = self.link.post("sync", {"epoch": self.epoch, **body}, wait_s=wait_s)
         if "usage" in body:  # a heartbeat: only then does the control plane renew it too
-            self._renew(sent_s)
+            self._renew(renewed_s)
         return self._obey(found, sent_s)
 
     def _obey(self, found: dict[str, Any], sent_s: float) -> list[CommandOrder]:

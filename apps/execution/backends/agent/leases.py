@@ -3,7 +3,13 @@
 Standard library only, and no other module of this project.
 """
 
+import time
 from pathlib import Path
+
+
+def lease_clock_s() -> float:
+    """Return the seconds since the machine was started, with those in which it slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def write_lease(path: Path, until_s: float) -> None:
@@ -20,7 +26,7 @@ def write_lease(path: Path, until_s: float) -> None:
 
 
 def read_lease(path: str) -> float:
-    """Return the second of the monotonic clock at which the lease ends; 0 if there is none."""
+    """Return the second of `lease_clock_s` at which the lease ends; 0 if there is none."""
     try:
         with open(path) as stream:
             return float(stream.read())

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any
 
 from apps.execution.backends.agent.command import NOT_STARTED, Command, preload
-from apps.execution.backends.agent.leases import read_lease
+from apps.execution.backends.agent.leases import lease_clock_s, read_lease
 from apps.execution.backends.agent.progress import ProgressCommand
 from apps.execution.backends.agent.segments import Segments
 
@@ -143,7 +143,7 @@ class Task:
         ran_s = (self.suspended_s or now_s) - begun_s - self.suspended_before_s
         if duration_s is not None and ran_s > duration_s:
             self.stop("duration")
-        if not self.reason and now_s > read_lease(self.order["lease"]):
+        if not self.reason and lease_clock_s() > read_lease(self.order["lease"]):
             self.stop("fenced")
         # one that is stopped must run to be terminated
         suspend = not self.reason and os.path.exists(os.path.join(self.directory, SUSPEND))
