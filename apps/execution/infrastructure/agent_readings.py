@@ -27,7 +27,7 @@ def _key() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A heartbeat of a server, and when it came (seconds since the epoch)."""
+    """A heartbeat of a server, and when it came (seconds since the epoch, of the database)."""
 
     at_s: float
     usage: MachineUsage

@@ -1,11 +1,10 @@
 """Heartbeats of agents: kept in Valkey, and stored by the sweep."""
 
-import time
 from datetime import UTC, datetime
 
 from django.conf import settings
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.execution.core.agent.wire import GRACE_S, MachineUsage
 from apps.execution.infrastructure.agent_readings import heartbeats, note_heartbeat
 from apps.inventory import services as inventory
@@ -15,12 +14,12 @@ from apps.inventory.selectors import cluster_time
 
 def beat(server_id: int, usage: MachineUsage) -> None:
     """Keep a heartbeat; the sweep stores it."""
-    note_heartbeat(server_id, usage, at_s=time.time())
+    note_heartbeat(server_id, usage, at_s=database_now().timestamp())
 
 
 def store_heartbeats() -> int:
     """Store the fresh heartbeats of all agents in one statement; returns their number."""
-    heard = heartbeats(now_s=time.time())
+    heard = heartbeats(now_s=database_now().timestamp())
     if not heard:
         return 0
     watts = dict(

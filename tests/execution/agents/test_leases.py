@@ -8,6 +8,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from apps.execution.core.agent.wire import GRACE_S, MachineUsage
+from apps.execution.infrastructure.agent_readings import note_heartbeat
 from apps.execution.models import Launch
 from apps.execution.services.heartbeats import beat, silence_s, store_heartbeats
 from apps.execution.services.recovery import requeue_lost_jobs
@@ -74,13 +75,23 @@ def test_a_heartbeat_is_stored_with_the_time_at_which_it_came(machine: Server) -
     assert (reading.backend, reading.watts) == ("agent", 80.0)
 
 
-def test_an_old_heartbeat_is_not_stored_again(
-    machine: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    beat(machine.pk, MachineUsage(0.5, 0.5))
-    later_s = time.time() + 60
-    monkeypatch.setattr("apps.execution.services.heartbeats.time.time", lambda: later_s)
+def test_an_old_heartbeat_is_not_stored_again(machine: Server) -> None:
+    at_s = (timezone.now() - timedelta(seconds=60)).timestamp()
+    note_heartbeat(machine.pk, MachineUsage(0.5, 0.5), at_s=at_s)
     assert store_heartbeats() == 0
+
+
+@pytest.mark.parametrize("ahead_s", [-60.0, 60.0])
+def test_heartbeats_do_not_depend_on_the_clock_of_the_host_that_takes_them(
+    machine: Server, monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    now_s = time.time
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: now_s() + ahead_s)
+        beat(machine.pk, MachineUsage(0.5, 0.5))
+    assert store_heartbeats() == 1
+    age = timezone.now() - ServerReading.objects.get(server=machine).at
+    assert timedelta(seconds=-1) < age < timedelta(seconds=5)
 
 
 def test_a_heartbeat_of_an_emulated_server_is_ignored() -> None:
