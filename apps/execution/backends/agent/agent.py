@@ -119,7 +119,9 @@ class Agent:
             accounts=Accounts(machine.user, machine.users),
         )
         self._sending = Sending(self.link, self._wakes)
-        self._fetching = Fetching(self.link, self._tasks, self._lock, self.stop, self._wakes)
+        self._fetching = Fetching(
+            self.link, self._tasks, self._lock, self.stop, self._wakes, self._give_back
+        )
 
     def run(self) -> None:
         """Register, then work until `stop` is set.
@@ -288,9 +290,14 @@ class Agent:
             else:
                 self._tasks.start(order)
         except (OSError, LookupError) as error:
-            logger.error("launch %d could not be started: %s", order.launch, error)  # noqa: TRY400 - no trace for a full disk
-            message = f"its agent could not start it: {error}"
-            self._answers.append(TaskReport(order.launch, LOST, 0.0, message))
+            self._give_back(order, error)
+
+    def _give_back(self, order: CommandOrder, error: Exception) -> None:
+        """Let the job of an order be queued again, which could not be started."""
+        logger.error("launch %d could not be started: %s", order.launch, error)
+        message = f"its agent could not start it: {error}"
+        self._answers.append(TaskReport(order.launch, LOST, 0.0, message))
+        self._wakes.wake()
 
     def _report(self) -> None:
         """Send what has changed, and a heartbeat, until the agent stops."""

@@ -3,16 +3,20 @@
 import base64
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Lock, Thread
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.backends.agent.wakes import Wakes
 from apps.execution.core.port import CommandOrder
 from apps.workloads.core.archives import ArchiveError, digest_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 AGAIN_S: Final = 1.0  # after an attempt without an answer
 logger = logging.getLogger("berth.agent")
@@ -24,7 +28,8 @@ class Fetching:
 
     Attributes
     ----------
-    lock : held while `begin` and `keep` are called, and while a task starts
+    give_back : lets the job of an order be queued again, for a reason
+    lock : held while `begin`, `keep` and `give_back` are called, and while a task starts
     """
 
     link: Link
@@ -32,6 +37,7 @@ class Fetching:
     lock: Lock
     stop: Event
     wakes: Wakes
+    give_back: Callable[[CommandOrder, Exception], None]
     _wanted: dict[int, CommandOrder] = field(default_factory=dict)
 
     def begin(self, order: CommandOrder, epoch: int) -> None:
@@ -47,23 +53,37 @@ class Fetching:
             del self._wanted[launch]
 
     def _fetch(self, order: CommandOrder, epoch: int) -> None:
-        reason, files = "", None
+        """Fetch, unpack and start; what fails in any other way than expected is given back."""
+        files: Path | None = None
+        act: Callable[[], None] | None = None
         try:
             data = self._archive(order, epoch)
-            files = None if data is None else self.tasks.unpack(data)
+            if data is not None:
+                files = self.tasks.unpack(data)
+                act = partial(self.tasks.start, order, files)
         except (ArchiveError, OSError) as error:
-            reason = f"the files could not be unpacked: {error}"
+            act = partial(self._refuse, order, f"the files could not be unpacked: {error}")
+        except Exception as error:
+            logger.exception("the files of launch %d did not come", order.launch)
+            act = partial(self.give_back, order, error)
         with self.lock:
-            is_wanted = self._is_wanted(order)
-            if is_wanted:
+            if self._is_wanted(order):
                 del self._wanted[order.launch]
-            if is_wanted and reason:
-                self.tasks.refuse(order, reason)
-                self.wakes.wake()
-            elif is_wanted and files is not None:
-                self.tasks.start(order, files)
-            elif files is not None:
-                shutil.rmtree(files, ignore_errors=True)
+                self._act(order, act)
+        if files is not None:
+            shutil.rmtree(files, ignore_errors=True)  # what was not started
+
+    def _act(self, order: CommandOrder, act: Callable[[], None] | None) -> None:
+        try:
+            if act is not None:
+                act()
+        except Exception as error:
+            logger.exception("launch %d could not be started", order.launch)
+            self.give_back(order, error)
+
+    def _refuse(self, order: CommandOrder, reason: str) -> None:
+        self.tasks.refuse(order, reason)
+        self.wakes.wake()
 
     def _is_wanted(self, order: CommandOrder) -> bool:
         """Return False if the order was withdrawn, also if it came again."""
