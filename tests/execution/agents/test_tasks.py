@@ -109,3 +109,21 @@ def test_no_other_account_reads_the_orders_of_jobs(tasks: Tasks, tmp_path: Path)
     modes = {path.name: path.stat().st_mode & 0o777 for path in directory.glob("*.json")}
     assert {"order.json", "probe.json", "exit.json"} <= modes.keys()
     assert set(modes.values()) == {0o600}
+
+
+def test_the_groups_of_an_ended_task_are_removed_once(
+    tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    tasks.refuse(order("true"), "refused")
+    tasks.get(1).confirm_end()
+
+    def remove(name: str) -> bool:
+        removed.append(name)
+        return len(removed) == 2  # a process of the first time was still there
+
+    monkeypatch.setattr(limits, "remove", remove)
+    for _ in range(3):
+        tasks.forget()
+    assert len(removed) == 2
+    assert (tmp_path / "tasks/1").exists()

@@ -98,8 +98,9 @@ def names(prefix: str, *, root: Path = ROOT) -> set[str]:
     return {group.name for parent in parents for group in parent.glob(f"{prefix}*/")}
 
 
-def remove(name: str, *, root: Path = ROOT) -> None:
-    """Remove the control groups of a task that has ended."""
+def remove(name: str, *, root: Path = ROOT) -> bool:
+    """Remove the control groups of a task that has ended; return True if none is left."""
+    is_left = False
     for parent in (root, *(root / hierarchy for hierarchy in HIERARCHIES)):
         group = parent / PARENT / name
         for file in FREEZERS:
@@ -107,6 +108,8 @@ def remove(name: str, *, root: Path = ROOT) -> None:
                 freeze(str(group / file), is_frozen=False)
         with suppress(OSError):
             group.rmdir()
+        is_left |= group.exists()
+    return not is_left
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class Task:
     is_start_reported, is_end_reported : whether the control plane has confirmed it
     sent : position up to which each stream of the output was sent
     sent_s : second of the monotonic clock at which its last chunk was
+    has_group : whether its control groups may be there
     meter : of its usage, once its command runs
     """
 
@@ -58,6 +59,7 @@ class Task:
     is_end_reported: bool = False
     meter: TaskMeter | None = None
     sent_s: dict[str, float] = field(default_factory=dict)
+    has_group: bool = True
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what a file of the task holds; None if it does not exist."""

@@ -213,7 +213,7 @@ class Tasks:
         """Delete the directories of tasks that ended long ago."""
         for task in self:
             if task.is_end_reported:
-                limits.remove(self._group_of(task))
+                task.has_group = task.has_group and not limits.remove(self._group_of(task))
                 age_s = time.time() - (task.directory / "reported").stat().st_mtime
                 if age_s > KEPT_S:
                     shutil.rmtree(task.directory, ignore_errors=True)
