@@ -287,6 +287,11 @@ class ServerAgent(models.Model):
     facts = models.JSONField(default=dict, help_text="version, and which limits it can enforce")
     enrolled_at = models.DateTimeField(auto_now_add=True)
     registered_at = models.DateTimeField(null=True)
+    lease_s = models.FloatField(
+        null=True,
+        help_text="longest lease that its machine may hold: wall seconds for which its jobs run"
+        " without an answer; null before it has registered",
+    )
     revoked_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

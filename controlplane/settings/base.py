@@ -149,8 +149,9 @@ PREEMPTION = choice("BERTH_PREEMPTION", "off", PreemptionMode)
 PREEMPTIONS_PER_JOB = whole("BERTH_PREEMPTIONS_PER_JOB", 3)
 PREEMPTIONS_PER_HOUR = whole("BERTH_PREEMPTIONS_PER_HOUR", 60)
 PREEMPTION_COOLDOWN_S = number("BERTH_PREEMPTION_COOLDOWN_S", 600)
-# Wall seconds after which an agent that hears nothing stops its jobs.
-AGENT_LEASE_S = number("BERTH_AGENT_LEASE_S", 90, least=1)
+# Wall seconds after which an agent that hears nothing stops its jobs, and how long the jobs of a
+# machine that is lost wait: at least some heartbeats, at most a week.
+AGENT_LEASE_S = number("BERTH_AGENT_LEASE_S", 90, least=15, most=604_800)
 # Profiling of commands by agents: stressors (empty = the default ones), wall seconds that a copy
 # may run and may wait for cores, and how often it is started.
 PROBE_STRESSORS = listed(os.environ.get("BERTH_PROBE_STRESSORS", ""))

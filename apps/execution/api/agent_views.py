@@ -142,7 +142,7 @@ class RegisterAgent(AgentView):
             {
                 "server": agent.name,
                 "epoch": agent.epoch,
-                "lease_s": settings.AGENT_LEASE_S,
+                "lease_s": agent.facts[service.GRANTED],
                 "heartbeat_s": HEARTBEAT_S,
                 "orders_url": f"{settings.BERTH_STREAM_ORIGIN}{ORDERS_PATH}",
             }
@@ -173,6 +173,7 @@ class Sync(AgentView):
         record_samples(agent, epoch, samples)
         if given.get("usage") is not None:
             usage = _read("/usage", partial(read_usage, given["usage"]))
+            service.confirm_lease(agent)
             beat(cast("int", agent.server_id), usage)
         told = read_told(given)
         orders = service.wait_for_orders(agent, epoch, told, wait_s=given["wait_s"])

@@ -44,6 +44,7 @@ from apps.inventory.core.backends import AGENT, MACHINES
 from apps.inventory.selectors import cluster_time
 from apps.workloads.core.arrays import array_variables
 
+GRANTED: Final = "lease_s"  # fact of an agent: the lease that its registration gave it
 MAX_LAUNCHES: Final = 1000  # requested at a time
 MAX_WAITING: Final = 2  # agents that hold a thread of this process; others are answered at once
 _WAITING: Final = BoundedSemaphore(MAX_WAITING)
@@ -90,12 +91,24 @@ def register_agent(
         # locked before the numbers of the change log
         row = ServerAgent.objects.select_for_update(of=("self",)).get(pk=agent.pk)
         server = inventory.register_machine(agent.name, shape)
-        row.server, row.epoch, row.facts = server, row.epoch + 1, dict(facts)
+        granted_s = settings.AGENT_LEASE_S
+        row.server, row.epoch = server, row.epoch + 1
+        row.facts = {**facts, GRANTED: granted_s}
+        # until the answer has come, the machine holds the lease of the agent before
+        row.lease_s = max(granted_s, row.lease_s or 0.0)
         row.registered_at = database_now()
-        row.save(update_fields=["server", "epoch", "facts", "registered_at"])
+        row.save(update_fields=["server", "epoch", "facts", "lease_s", "registered_at"])
     beat(server.pk, MachineUsage(0.0, 0.0))
     store_heartbeats()
     return row
+
+
+def confirm_lease(agent: ServerAgent) -> None:
+    """Take the lease of an agent's registration as that of its machine: it has the answer."""
+    granted_s = agent.facts.get(GRANTED)
+    if granted_s is not None and agent.lease_s != granted_s:
+        same = ServerAgent.objects.filter(pk=agent.pk, epoch=agent.epoch)
+        same.update(lease_s=granted_s)
 
 
 def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]) -> None:

@@ -2,10 +2,8 @@
 
 from datetime import UTC, datetime
 
-from django.conf import settings
-
 from apps.common.infrastructure.database import database_now, fetch_rows
-from apps.execution.core.agent.wire import GRACE_S, MachineUsage
+from apps.execution.core.agent.wire import MachineUsage
 from apps.execution.infrastructure.agent_readings import heartbeats, note_heartbeat
 from apps.inventory import services as inventory
 from apps.inventory.core.backends import AGENT
@@ -47,8 +45,3 @@ def store_heartbeats() -> int:
         at = min(now.at, datetime.fromtimestamp(second, UTC))
         inventory.record_readings(reports, backend=AGENT, at=at, cluster_s=now.cluster_s)
     return len(watts)
-
-
-def silence_s() -> float:
-    """Return the wall seconds without a heartbeat after which an agent has stopped its jobs."""
-    return float(settings.AGENT_LEASE_S) + GRACE_S

@@ -6,14 +6,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from apps.classification import services as classification
 from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.execution.core.agent.wire import GRACE_S
 from apps.execution.core.migration import MigrationOutcome
 from apps.execution.models import Launch, LaunchState
 from apps.execution.services import probes
-from apps.execution.services.heartbeats import silence_s, store_heartbeats
+from apps.execution.services.heartbeats import store_heartbeats
 from apps.execution.services.locks import lock_launches, lock_launches_of
 from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
 from apps.inventory import services as inventory
@@ -35,9 +37,11 @@ JOIN scheduling_allocation a ON a.job_id = j.id AND a.released_seq IS NULL
      AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
 JOIN inventory_server s ON s.id = a.server_id
 LEFT JOIN inventory_serverreading r ON r.server_id = s.id
+LEFT JOIN execution_serveragent g ON g.server_id = s.id
 WHERE j.state IN ('starting', 'running')
   -- an agent runs its jobs until its own lease ends
-  AND CASE WHEN s.backend = %s THEN r.at < clock_timestamp() - make_interval(secs => %s)
+  AND CASE WHEN s.backend = %s
+           THEN r.at < clock_timestamp() - make_interval(secs => coalesce(g.lease_s, %s) + %s)
            ELSE s.state = 'down' OR s.id = ANY(%s) END
   AND (%s::uuid[] IS NULL OR j.id = ANY(%s))
 """
@@ -75,7 +79,7 @@ def requeue_lost_jobs(*, silent_before: datetime) -> int:
 
     def find(job_ids: list[UUID] | None) -> list[tuple[UUID, int]]:
         silent = silent_servers(silent_before=silent_before).values_list("id", flat=True)
-        leased = [AGENT, silence_s()]
+        leased = [AGENT, settings.AGENT_LEASE_S, GRACE_S]
         rows = fetch_rows(_ON_LOST_SERVERS, [*leased, list(silent), job_ids, job_ids])
         return [(job, attempts) for job, attempts in rows]
 

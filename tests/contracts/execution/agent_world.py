@@ -6,12 +6,14 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from django.conf import settings
 from django.utils import timezone
 
 from apps.execution.backends.agent import supervisor
+from apps.execution.core.agent.wire import GRACE_S
 from apps.execution.models import JobSample
 from apps.execution.services import probes
-from apps.execution.services.heartbeats import silence_s, store_heartbeats
+from apps.execution.services.heartbeats import store_heartbeats
 from apps.inventory.models import ServerReading
 from apps.workloads.models import Job
 from tests.contracts.execution.worlds import BackendWorld, server_of
@@ -79,7 +81,7 @@ class AgentWorld(BackendWorld):
         (machine,) = (each for each in self._site.machines if each.name == server.name)
         machine.stop_everything()
         store_heartbeats()
-        silent = timezone.now() - timedelta(seconds=silence_s() + 1.0)
+        silent = timezone.now() - timedelta(seconds=settings.AGENT_LEASE_S + GRACE_S + 1.0)
         ServerReading.objects.filter(server=server).update(at=silent)
 
     def cores_of(self, job: Job) -> set[int]:

@@ -2,12 +2,18 @@
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
 from pytest_django import Settings
 
+from apps.common.infrastructure.database import database_now
 from apps.execution.models import Launch
+from apps.execution.services.heartbeats import store_heartbeats
+from apps.execution.services.recovery import requeue_lost_jobs
+from apps.inventory.models import ServerReading
 from tests.execution.agents.conftest import Site, eventually
+from tests.execution.agents.gate import gate_to
 from tests.execution.agents.partition import network
 
 pytestmark = pytest.mark.agent
@@ -65,4 +71,28 @@ def test_a_machine_that_is_cut_off_for_its_lease_stops_its_tasks_before_they_run
         assert int(starts.read_text()) / 1e9 > ended_at
         (starts.parent / "go").touch()
         assert site.done(job).state == "succeeded"
+        machine.stop_everything()
+
+
+def test_a_task_outlives_a_short_lease_if_the_cluster_has_a_long_one(
+    site: Site, settings: Settings
+) -> None:
+    settings.AGENT_LEASE_S = 10.0 * LEASE_S
+    with gate_to(site.url) as gate:
+        site.url = gate.url
+        machine = site.machine("box-1")
+        job = site.submit("sh", "-c", WAIT)
+        site.until(job, "running")
+        store_heartbeats()
+        gate.close()
+        time.sleep(1.5 * LEASE_S)
+        now = database_now()
+        ServerReading.objects.update(at=now - timedelta(seconds=8.0 * LEASE_S))
+        assert requeue_lost_jobs(silent_before=now) == 0
+        assert not machine.file(job, "exit.json").exists()
+        machine.file(job, "work/go").touch()
+        eventually(machine.file(job, "exit.json").exists, "it ends without the control plane")
+        gate.open()
+        job = site.done(job)
+        assert (job.state, job.attempts) == ("succeeded", 1)
         machine.stop_everything()
