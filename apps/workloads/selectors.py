@@ -110,6 +110,7 @@ def spec_of(job: Job) -> JobSpec:
             locality=job.constraints.get("locality"),
             spread=job.constraints.get("spread"),
             max_cost=job.constraints.get("max_cost"),
+            excluded=tuple(job.constraints.get("excluded", ())),
         ),
         labels=job.labels,
         annotations=job.annotations,

@@ -139,8 +139,9 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         from controlplane.cli.archive import read_files  # noqa: PLC0415 - rarely needed
 
         job["files"] = read_files(args.files)
-    if args.max_cost is not None:
-        job["constraints"] = {"max_cost": args.max_cost}
+    where = {"max_cost": args.max_cost, "excluded": args.exclude}
+    if any(value is not None for value in where.values()):
+        job["constraints"] = {name: value for name, value in where.items() if value is not None}
     if args.label:
         job["labels"] = dict(_pair("labels", text) for text in args.label)
     if args.env:

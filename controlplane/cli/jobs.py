@@ -91,6 +91,12 @@ def add_job_options(parser: ArgumentParser) -> None:
     add("--ips", type=float, help="target: instructions per second")
     add("--best-effort", action="store_true", help="no target")
     add("--max-cost", type=float, metavar="N", help="highest predicted cost, in unit-seconds")
+    add(
+        "--exclude",
+        type=lambda text: [name for name in text.split(",") if name],
+        metavar="NAMES",
+        help="servers on which the job must not run, comma-separated",
+    )
     add("--policy", help="placement policy; that of the installation if omitted")
     add("--sample-size", type=positive_int, metavar="R", help="candidates per unit")
     add(

@@ -60,7 +60,7 @@ def test_invalid_sizes_are_refused(text: str) -> None:
 
 OPTIONS: dict[str, Any] = dict.fromkeys(
     ["file", "app", "name", "project", "tasks", "units", "priority", "input", "label", "within",
-     "p99", "qps", "ips", "policy", "sample_size", "guarantee", "max_cost", "command",
+     "p99", "qps", "ips", "policy", "sample_size", "guarantee", "max_cost", "exclude", "command",
      "env", "chdir", "files", "user", "copyable", "progress", "progress_every"]
 )  # fmt: skip
 

@@ -93,6 +93,12 @@ def test_a_job_names_the_highest_cost(berth: Berth, tmp_path: Path) -> None:
     assert "input_bytes" in berth("submit", "--app", "a", "--best-effort", "--max-cost", "5")[2]
 
 
+def test_a_job_names_servers_to_exclude(berth: Berth) -> None:
+    job = submit(berth, "--exclude", "quay-1,quay-2", "--max-cost", "5", "--input", "1Gi")
+    constraints = json.loads(berth("get", job, "-o", "json")[1])["spec"]["constraints"]
+    assert (constraints["excluded"], constraints["max_cost"]) == (["quay-1", "quay-2"], 5.0)
+
+
 def test_output_can_be_json_or_yaml(berth: Berth) -> None:
     job = submit(berth)
     listed = json.loads(berth("list", "-o", "json")[1])

@@ -100,6 +100,22 @@ def test_the_snapshot_does_not_change(policy: Policy) -> None:
     assert [array.tolist() for array in arrays] == before
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_no_unit_is_on_an_excluded_server(policy: Policy, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    snapshot = loaded(topology(SIZES), 0.3, rng)
+    out = frozenset(rng.choice(len(SIZES), 3, replace=False).tolist())
+    demands = [
+        request(1, excluded=out),
+        request(6, excluded=out),
+        request(3, excluded=out, locality=Within.SERVER),
+        request(2, excluded=out, spread=Within.SERVER),
+    ]
+    for outcome in place(policy, snapshot, *demands, seed=seed):
+        if isinstance(outcome, Placed):
+            assert not out & set(snapshot.topology.unit_server[outcome.units].tolist())
+
+
 def test_an_empty_batch_has_no_outcomes(policy: Policy) -> None:
     assert place(policy, idle(topology(SIZES))) == []
 

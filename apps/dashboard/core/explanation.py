@@ -24,7 +24,7 @@ FILTERS = {
     "platform": "on other platforms",
     "label": "without the required labels",
     "labels": "without the required labels",
-    "excluded": "excluded after a conflict, or of another pool",
+    "excluded": "excluded by the job, after a conflict, or of another pool",
     "capacity": "without enough memory, network or storage",
     "locality": "too far from the job's other units",
     "spread": "too close to the job's other units",

@@ -242,7 +242,7 @@ def _is_movable(job: _JobRow, now_s: float, scope: RebalancingScope) -> bool:
 
 
 def _allowed(rows: _ClusterRows, platform: "np.ndarray[Any, np.dtype[np.int64]]") -> Bools:
-    """(j, n) servers that satisfy the platform and label constraints of each job."""
+    """(j, n) servers that satisfy the platform, label and server constraints of each job."""
     names = np.array([name for _, name in rows.platforms], dtype=object)[platform]
     labels = [frozenset(json.loads(s.labels).items()) for s in rows.servers]
     allowed: Bools = np.ones((len(rows.jobs), len(rows.servers)), dtype=np.bool_)
@@ -253,6 +253,9 @@ def _allowed(rows: _ClusterRows, platform: "np.ndarray[Any, np.dtype[np.int64]]"
         if constraints.get("labels"):
             required = frozenset(constraints["labels"].items())
             allowed[row] &= np.array([required <= own for own in labels])
+        if constraints.get("excluded"):
+            excluded = frozenset(constraints["excluded"])
+            allowed[row] &= np.array([s.name not in excluded for s in rows.servers])
     return allowed
 
 

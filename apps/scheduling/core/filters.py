@@ -40,13 +40,11 @@ def eligible(state: BatchState, request: Request) -> Eligibility:
     topology = state.snapshot.topology
     fitting = room(state, request)
     min_room = request.units if request.locality == Within.SERVER else 1
-    excluded = np.zeros(topology.server_id.size, dtype=np.bool_)
-    excluded[[s for s in request.excluded if 0 <= s < excluded.size]] = True
     tests = {
         "closed": state.snapshot.server_open,
         "platform": state.facts.allowed(request.platforms)[topology.server_platform],
         "labels": state.facts.labelled(request.labels),
-        "excluded": ~excluded,
+        "excluded": ~state.facts.named(request.excluded),
         "capacity": fitting > 0,
         "locality": fitting >= min_room,
     }

@@ -79,7 +79,7 @@ class TopFreeShares:
             self._topology = snapshot.topology
             self._known.clear()
         scores = request.caused.tobytes(), request.tolerated.tobytes()
-        key = (x, *scores, request.platforms, request.labels)
+        key = (x, *scores, request.platforms, request.labels, request.excluded)
         at, share = self._known.get(key, (-1, 0.0))
         if at < 0 or snapshot.sequence - at > CHANGED * snapshot.unit_free.size:
             if len(self._known) >= MAX_SHARES:
@@ -136,7 +136,8 @@ def top_free_share(request: Request, snapshot: Snapshot, facts: TopologyFacts, x
     """
     topology = snapshot.topology
     allowed = facts.allowed(request.platforms)[topology.server_platform]
-    matching = np.flatnonzero(allowed & facts.labelled(request.labels) & snapshot.server_open)
+    usable = allowed & facts.labelled(request.labels) & snapshot.server_open
+    matching = np.flatnonzero(usable & ~facts.named(request.excluded))
     if not matching.size:
         return 0.0
     state = BatchState.of(snapshot, facts, writable=False)

@@ -17,6 +17,7 @@ DETAILS = {
     RefusalReason.SPREAD_SHORT: "too few servers or racks have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job needs all its units at once, and fewer are free",
 }
+EXCLUDED = "all free units of the matching servers are on excluded servers"
 
 
 def refused(
@@ -29,14 +30,18 @@ def refused(
         reason = RefusalReason.NO_MATCHING_SERVER
     else:
         reason = _reason(state, request, eligibility, matching)
-    too_wide = _too_wide(request, held) if 0 < held < request.units else ""
+    detail = DETAILS[reason]
+    if 0 < held < request.units:
+        detail = _too_wide(request, held)
+    elif reason is RefusalReason.NO_FREE_UNIT and "excluded" in eligibility.dropped:
+        detail = EXCLUDED
     return Refused(
         job=request.job,
         reason=reason,
         dropped=eligibility.dropped,
         examined=examined,
         eligible=eligibility.units,
-        detail=too_wide or DETAILS[reason],
+        detail=detail,
         seed=seed,
         sequence=state.snapshot.sequence,
     )
@@ -57,6 +62,7 @@ def _reason(
     usable = matching & state.snapshot.server_open
     if not usable.any():
         return RefusalReason.SERVERS_CLOSED
+    usable = usable & ~state.facts.named(request.excluded)
     if not state.free_count[usable].any():
         return RefusalReason.NO_FREE_UNIT
     if eligibility.units == 0:

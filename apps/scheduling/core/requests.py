@@ -1,5 +1,6 @@
 """Turn a job and the profile of its application into the request that a policy receives."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -144,9 +145,18 @@ def request_of(
         labels=frozenset(f"{key}={value}" for key, value in constraints.labels.items()),
         locality=sized.locality,
         spread=Within(constraints.spread) if constraints.spread else None,
+        excluded=servers_named(topology, constraints.excluded),
         goal=_goal(spec, profile),
         measure_rank=measure_rank,
     )
+
+
+def servers_named(topology: Topology, names: Collection[str]) -> frozenset[int]:
+    """Return the indices of the servers with one of the names; O(S) with any name."""
+    if not names:
+        return frozenset()
+    wanted = frozenset(names)
+    return frozenset(i for i, name in enumerate(topology.server_name) if name in wanted)
 
 
 def after(request: Request, elapsed_s: float) -> Request:

@@ -94,7 +94,7 @@ def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
     topology = snapshot.topology
     allowed = facts.allowed(request.platforms)[topology.server_platform]
     usable: Bools = allowed & facts.labelled(request.labels) & snapshot.server_open
-    return usable
+    return usable & ~facts.named(request.excluded)
 
 
 def _room(request: Request, topology: Topology) -> Ints:

@@ -327,6 +327,7 @@ def _spec(*row: Any) -> JobSpec:
             locality=where.get("locality"),
             spread=where.get("spread"),
             max_cost=where.get("max_cost"),
+            excluded=tuple(where.get("excluded") or ()),
         ),
         input_bytes=input_bytes,
         tasks=tasks,

@@ -10,6 +10,7 @@ from apps.inventory.core.snapshot import Bools, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.preemption import Rooms, Waiting
+from apps.scheduling.core.requests import servers_named
 from apps.scheduling.core.reservations import SHORT_OF_UNITS, held_mask, usable_servers
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
@@ -77,7 +78,7 @@ def why_no_preemption(job: Job) -> str:
 def room_for(job: Job, shape: WaitingShape) -> RoomForJob:
     """Return the room of a job that waits for units, in the size that its agents requested."""
     snapshot = frozen_cluster()
-    topology, request = snapshot.topology, _request(job, shape)
+    topology, request = snapshot.topology, _request(job, shape, snapshot.topology)
     others = [each for each in reservations() if each.job != job.pk]
     free = snapshot.unit_free & ~held_mask(topology, others)
     usable = np.flatnonzero(usable_servers(request, snapshot, TopologyFacts(topology)))
@@ -91,7 +92,7 @@ def room_for(job: Job, shape: WaitingShape) -> RoomForJob:
     )
 
 
-def _request(job: Job, shape: WaitingShape) -> Request:
+def _request(job: Job, shape: WaitingShape, topology: Topology) -> Request:
     """Return the request that was refused, without interference."""
     spread, locality = job.constraints.get("spread"), job.constraints.get("locality")
     if shape.on_one_server:
@@ -107,6 +108,7 @@ def _request(job: Job, shape: WaitingShape) -> Request:
         gang=job.gang,
         platforms=None if shape.platforms is None else frozenset(shape.platforms),
         labels=frozenset(shape.labels),
+        excluded=servers_named(topology, job.constraints.get("excluded", ())),
         locality=Within(locality) if locality else None,
         spread=Within(spread) if spread else None,
     )

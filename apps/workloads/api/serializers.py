@@ -23,6 +23,7 @@ from apps.workloads.core.spec import (
     DURATION_LIMITS_S,
     KIND_BY_TARGET,
     MAX_AMOUNT,
+    MAX_EXCLUDED,
     MAX_PLATFORMS,
     MAX_R,
     SHARE_LIMITS,
@@ -97,6 +98,12 @@ class ConstraintsSerializer(serializers.Serializer[Any]):
         required=False,
         help_text="Highest cost of a placement, in unit-seconds of cluster time: units times the "
         "pessimistic end of the predicted run time. The job needs an input or a duration.",
+    )
+    excluded = serializers.ListField(
+        child=serializers.CharField(max_length=127),
+        max_length=MAX_EXCLUDED,
+        required=False,
+        help_text="Names of servers on which the job must not run; they need not exist.",
     )
 
 

@@ -54,6 +54,7 @@ class Constraints:
     locality : all units on one "server" or in one "rack"; None = anywhere
     spread : no two units on one "server" or in one "rack"; None = not required
     max_cost : highest predicted unit-seconds of a placement; None = any
+    excluded : names of servers on which it must not run, known or not
     """
 
     platforms: tuple[str, ...] = ()
@@ -61,16 +62,19 @@ class Constraints:
     locality: str | None = None
     spread: str | None = None
     max_cost: float | None = None
+    excluded: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """JSON form, always with the first four keys."""
         ceiling = {} if self.max_cost is None else {"max_cost": self.max_cost}
+        excluded = {"excluded": list(self.excluded)} if self.excluded else {}
         return {
             "platforms": list(self.platforms),
             "labels": dict(self.labels),
             "locality": self.locality,
             "spread": self.spread,
             **ceiling,
+            **excluded,
         }
 
 
@@ -247,6 +251,7 @@ def _check_guarantee(value: object, pointer: str, problems: Problems) -> Quality
 
 MAX_AMOUNT: Final = 2**62  # bytes, or bytes/s
 MAX_PLATFORMS: Final = 200
+MAX_EXCLUDED: Final = 100
 MAX_R: Final = 100_000  # an installation allows less (`JobLimits`)
 DURATION_LIMITS_S: Final = (1e-3, 1e9)
 _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
@@ -255,6 +260,7 @@ _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "locality": ("locality", one_of("server", "rack")),
     "spread": ("spread", one_of("server", "rack")),
     "max_cost": ("max_cost", number(*COST_LIMITS)),
+    "excluded": ("excluded", names("server", MAX_EXCLUDED)),
 }
 SHARE_LIMITS: Final = (1e-9, 1.0 - 1e-9)
 _GUARANTEE_FIELDS: Final[dict[str, tuple[str, Check]]] = {

@@ -138,9 +138,15 @@ def test_jobs_are_allowed_on_servers_that_match_their_constraints(servers: list[
     other = running("elsewhere", constraints={"platforms": ["K"]})
     factories.allocation(job, servers[1])
     factories.allocation(other, servers[1])
+    apart = running("apart", constraints={"excluded": [servers[0].name, "gone"]})
+    factories.allocation(apart, servers[1])
     read = read_cluster()
     allowed = dict(zip(read.job_name, read.is_allowed.tolist(), strict=True))
-    assert allowed == {"zoned": [False, True, False], "elsewhere": [False, False, False]}
+    assert allowed == {
+        "zoned": [False, True, False],
+        "elsewhere": [False, False, False],
+        "apart": [False, True, True],
+    }
 
 
 def test_a_past_cluster_time_shows_the_containers_of_that_time(servers: list[Server]) -> None:

@@ -206,6 +206,8 @@ def _excluded(asked: JobMigration) -> str:
     labels = constraints.get("labels") or {}
     if any(asked.target.labels.get(key) != value for key, value in labels.items()):
         return f"{name} lacks a label that the job requires."
+    if name in (constraints.get("excluded") or ()):
+        return f"{asked.job.name} must not run on {name}."
     if constraints.get("spread"):
         return f"The units of {asked.job.name} must be spread: they cannot be migrated alone."
     if constraints.get("locality") == "rack" and asked.source.rack_id != asked.target.rack_id:

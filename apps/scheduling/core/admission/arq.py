@@ -182,6 +182,7 @@ class ArqAdmission:
             self._counts.arrived.append((now_s, number, request.units))
         usable = facts.allowed(request.platforms)[snapshot.topology.server_platform]
         usable = usable & facts.labelled(request.labels) & (view.pools >= 0)
+        usable = usable & ~facts.named(request.excluded)
         left = np.where(usable, view.free - view.taken, 0)
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
         to, verdict = self._verdict(each, number, free, now_s)

@@ -59,12 +59,14 @@ export function parseLabels(text) {
 
 function constraints() {
   const platforms = [...form.platforms.selectedOptions].map((option) => option.value);
+  const excluded = form.excluded.value.split(/[\s,]+/).filter(Boolean);
   return withoutEmpty({
     ...carried.constraints,
     platforms: platforms.length ? platforms : undefined,
     locality: form.locality.value,
     spread: form.spread.value,
     max_cost: numberIn("max_cost"),
+    excluded: excluded.length ? excluded : undefined,
   });
 }
 
@@ -155,6 +157,7 @@ export function fillDocument({ metadata, spec }) {
   form.locality.value = given.locality ?? "";
   form.spread.value = given.spread ?? "";
   form.max_cost.value = given.max_cost ?? "";
+  form.excluded.value = (given.excluded ?? []).join(" ");
   for (const option of form.platforms.options) option.selected = (given.platforms ?? []).includes(option.value);
   if ([...form.project.options].some(({ value }) => value === project)) form.project.value = project;
   form.labels.value = Object.entries(labels)

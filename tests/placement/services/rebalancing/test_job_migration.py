@@ -129,9 +129,10 @@ def test_a_closed_server_is_refused(stage: Stage) -> None:
     [
         ({"platforms": ["K"]}, "s2 has the platform J, which the job excludes."),
         ({"labels": {"gpu": "yes"}}, "s2 lacks a label that the job requires."),
+        ({"excluded": ["s2"]}, "one must not run on s2."),
         ({"spread": "server"}, "The units of one must be spread: they cannot be migrated alone."),
     ],
-    ids=["platform", "label", "spread"],
+    ids=["platform", "label", "excluded", "spread"],
 )
 def test_a_server_that_the_constraints_exclude_is_refused(
     stage: Stage, constraints: dict[str, object], reason: str
