@@ -52,7 +52,9 @@ class ProfilingRun(models.Model):
     claimed_until = models.DateTimeField(null=True)
     attempts = models.PositiveIntegerField(default=0)
     is_awaited = models.BooleanField(
-        default=True, help_text="whether jobs of the application wait until it has ended"
+        default=True,
+        db_default=True,
+        help_text="whether jobs of the application wait until it has ended",
     )
     message = models.CharField(max_length=500, blank=True)
     result = models.JSONField(null=True, help_text="cells, seconds, and what is missing and why")

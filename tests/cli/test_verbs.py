@@ -322,7 +322,7 @@ def test_a_command_follows_two_dashes_and_keeps_its_own_options(berth: Berth) ->
     )
     assert code == Exit.OK
     spec = json.loads(berth("get", out.strip(), "-o", "json")[1])["spec"]
-    assert (spec["command"], spec["application"]) == (["ls", "-f", "--all"], "ls")
+    assert (spec["command"], spec["application"]) == (["ls", "-f", "--all"], "default:ls")
     assert (spec["environment"], spec["working_directory"]) == ({"LANG": "C"}, "/srv")
     assert (spec["units"], spec["target"]) == (2, {"kind": "best_effort"})
     assert spec["copyable"]

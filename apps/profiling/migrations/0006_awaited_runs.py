@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='profilingrun',
             name='is_awaited',
-            field=models.BooleanField(default=True, help_text='whether jobs of the application wait until it has ended'),
+            field=models.BooleanField(db_default=True, default=True, help_text='whether jobs of the application wait until it has ended'),
         ),
     ]
