@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from apps.common.core.errors import (
     ConflictError,
     ControlPlaneError,
+    CredentialError,
     FieldProblem,
     InvalidInputError,
     NotFoundError,
@@ -175,6 +176,7 @@ _TRANSLATIONS: Final[tuple[tuple[type[Exception], Callable[[Any], ProblemError]]
         ConflictError,
         _with_own_text(ProblemCode.STATE_CONFLICT, "The object's state does not allow this."),
     ),
+    (CredentialError, lambda error: ProblemError(ProblemCode.NOT_AUTHENTICATED, str(error))),
     (TransientError, lambda error: _unavailable(str(error))),
     (OperationalError, _database_away),
     (InterfaceError, _database_away),

@@ -32,5 +32,9 @@ class NotFoundError(ControlPlaneError):
     """The object does not exist, or the caller may not see it."""
 
 
+class CredentialError(ControlPlaneError):
+    """The caller's credential is unknown or revoked."""
+
+
 class ConflictError(ControlPlaneError):
     """The state of the object does not allow the change."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import transaction
 
-from apps.common.core.errors import ConflictError
+from apps.common.core.errors import ConflictError, CredentialError
 from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.common.infrastructure.notifications import listening
 from apps.execution.core.agent.wire import (
@@ -172,9 +172,12 @@ def require_epoch(agent: ServerAgent, epoch: int) -> None:
 
     Raises
     ------
-    SupersededError : it is not.
+    CredentialError : the credential was revoked, maybe since the request was authenticated.
+    SupersededError : another agent is the latest one.
     """
-    if agent.revoked_at is not None or agent.epoch != epoch or agent.server_id is None:
+    if agent.revoked_at is not None:
+        raise CredentialError("The credential is unknown or revoked.")
+    if agent.epoch != epoch or agent.server_id is None:
         raise SupersededError(
             f"Another agent has registered as {agent.name} since; this one must stop its jobs."
         )

@@ -14,9 +14,10 @@ from rest_framework.test import APIClient
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry
 from apps.accounts.services import create_token
-from apps.common.core.errors import ConflictError, NotFoundError
+from apps.common.core.errors import ConflictError, CredentialError, NotFoundError
 from apps.execution.models import EnrolmentToken, JobSample, Launch, OutputChunk, ServerAgent
 from apps.execution.services import agent_credentials as credentials
+from apps.execution.services.agents import checked_orders, fenced
 from apps.inventory.models import Server
 from apps.workloads.models import Job
 from apps.workloads.services.retention import delete_ended_jobs
@@ -159,6 +160,17 @@ def test_a_revoked_credential_is_refused() -> None:
     assert sync(caller).status_code == 401
     with pytest.raises(NotFoundError):
         credentials.revoke("box-1")
+
+
+def test_a_request_that_a_revocation_overtakes_is_refused_as_one_without_a_credential() -> None:
+    caller = registered()
+    before = ServerAgent.objects.get(name="box-1")  # authenticated before the revocation
+    credentials.revoke("box-1")
+    with pytest.raises(CredentialError, match="revoked"):
+        checked_orders(before.pk, before.epoch)
+    with pytest.raises(CredentialError, match="revoked"), fenced(before, before.epoch):
+        pass
+    assert sync(caller).status_code == 401
 
 
 def test_an_agent_sees_and_ends_only_the_launches_of_its_own_server() -> None:
