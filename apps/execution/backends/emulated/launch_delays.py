@@ -32,9 +32,9 @@ class LaunchDelay:
         return self.median_s * math.exp(self.sigma * z)
 
 
-# From units to the process on three agents: median 49 ms, p90 95 ms. Source: 160 launches of
-# `./dev bench fidelity` on two busy cores (docs/benchmarks.md).
-MEASURED: Final = LaunchDelay(0.049, 0.52)
+# From units to the process on three agents: median 16 ms, p90 37 ms. Source: 200 launches of
+# `./dev bench fidelity` (docs/benchmarks.md).
+MEASURED: Final = LaunchDelay(0.016, 0.48)
 
 
 class DelayedLaunches:
