@@ -91,9 +91,16 @@ class Platform(models.Model):
 
 
 class Rack(models.Model):
-    """The servers behind one switch."""
+    """The servers behind one switch of their own; several racks may share the next switch."""
 
     name = models.CharField(max_length=63, unique=True)
+    switch = models.CharField(
+        max_length=63,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="the switch above the rack's own; empty: none, or not known",
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -196,9 +196,9 @@ def topology(*, backend: str | None = None) -> Topology:
         for key, name in Platform.objects.order_by("rank").values_list("id", "name")
         if backend in {None, backends.get(key, EMULATED)}
     ]
-    racks = list(Rack.objects.order_by("id").values_list("id", "name"))
+    racks = list(Rack.objects.order_by("id").values_list("id", "name", "switch"))
     platform_index = {pk: i for i, (pk, _) in enumerate(platforms)}
-    rack_index = {pk: i for i, (pk, _) in enumerate(racks)}
+    rack_index = {pk: i for i, (pk, _, _) in enumerate(racks)}
     rows = fetch_rows(
         """SELECT id, server_id, core FROM inventory_resourceunit
            WHERE %s OR server_id = ANY(%s) ORDER BY server_id, core""",
@@ -225,7 +225,8 @@ def topology(*, backend: str | None = None) -> Topology:
         server_capacity=as_readonly(np.array([r[4:7] for r in servers], float).reshape(-1, 3)),
         server_labels=tuple(frozenset(f"{k}={v}" for k, v in r[7].items()) for r in servers),
         platform_name=tuple(name for _, name in platforms),
-        rack_name=tuple(name for _, name in racks),
+        rack_name=tuple(name for _, name, _ in racks),
+        rack_switch=tuple(switch for _, _, switch in racks),
         platform_backend=tuple(backends.get(key, EMULATED) for key, _ in platforms),
     )
 

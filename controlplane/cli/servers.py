@@ -2,13 +2,15 @@
 
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, facts, percent, print_result, render
 from controlplane.cli.verbs import Verbs, positive_int
+
+FILTERS: Final = ("state", "platform", "rack", "switch")
 
 
 def declare(verbs: Verbs) -> None:
@@ -18,6 +20,7 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("--state")
     parser.add_argument("--platform")
     parser.add_argument("--rack")
+    parser.add_argument("--switch", help="in a rack below this switch")
     parser.add_argument("--limit", type=positive_int, default=100, help="max number of rows (100)")
 
 
@@ -32,8 +35,8 @@ def servers(client: BerthClient, args: Namespace) -> int:
             raise
         print_result(render(response, args.output, facts(_server_facts(response))))
         return Exit.OK
-    params = {"state": args.state, "platform": args.platform, "rack": args.rack}
-    filters = {name: value for name, value in params.items() if value}
+    given = vars(args)
+    filters = {name: given[name] for name in FILTERS if given[name]}
     rows = list(client.pages("/api/v1/servers/", filters, args.limit))
     shown = [list(_server_facts(row).values()) for row in rows]
     headings = [name.upper() for name in _server_facts(rows[0])] if rows else []
@@ -48,6 +51,7 @@ def _server_facts(server: Mapping[str, Any]) -> dict[str, Any]:
         "name": server["metadata"]["name"],
         "platform": spec["platform"],
         "rack": spec["rack"],
+        "switch": spec["switch"] or None,
         "state": status["state"],
         "allocated": f"{status['allocated']['cores']}/{spec['cores']}",
         "cpu": percent(reading.get("cpu_share")),

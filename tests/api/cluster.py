@@ -29,6 +29,7 @@ def build_cluster() -> None:
                     {"name": "srv-2", "platform": "A", "rack": "r2"},
                     {"name": "srv-3", "platform": "B", "rack": "r2"},
                 ],
+                "racks": [{"name": "r1", "switch": "agg-1"}],
             }
         )
     )

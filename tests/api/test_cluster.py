@@ -52,6 +52,7 @@ def test_a_server_that_never_reported_has_no_reading(api: APIClient) -> None:
     [
         ("platform=A", ["srv-1", "srv-2"]),
         ("rack=r2", ["srv-2", "srv-3"]),
+        ("switch=agg-1", ["srv-1"]),
         ("label=zone:1", ["srv-1"]),
         ("state=down", []),
         ("q=3", ["srv-3"]),

@@ -247,7 +247,7 @@ def test_waiting_for_a_job_that_fails_exits_4_and_still_prints_the_job(
 def test_servers_are_listed_and_shown(berth: Berth) -> None:
     build_cluster()
     assert berth("servers")[1].splitlines()[1].split() == [
-        "srv-1", "A", "r1", "active", "0/4", "50%", "25%", "125",
+        "srv-1", "A", "r1", "agg-1", "active", "0/4", "50%", "25%", "125",
     ]  # fmt: skip
     assert "platform   A" in berth("servers", "srv-1")[1]
     code, _, err = berth("servers", "srv-9")

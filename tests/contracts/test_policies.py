@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.contract import failures
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.registry import POLICIES, UnknownPolicyError, make
 from apps.scheduling.core.types import (
     MAX_CANDIDATES,
@@ -24,6 +25,7 @@ from apps.scheduling.core.types import (
 )
 from tests.scheduling.core.clusters import SHARE, idle, loaded, request, topology
 
+SWITCHES = ("agg-1", "agg-1", "agg-2", "agg-2", "")
 SIZES = (4, 8, 16, 1, 2, 4, 8, 16)
 BY_ORDER = {"slot_rr", "node_rr", "dot_product"}  # the order of servers decides ties, not a coin
 
@@ -214,21 +216,23 @@ def test_a_unit_larger_than_any_server_is_refused_permanently(policy: Policy) ->
 
 @pytest.mark.parametrize("within", list(Within))
 def test_locality_keeps_the_units_together(policy: Policy, within: Within) -> None:
-    snapshot = loaded(topology((8,) * 20, racks=5), 0.4, np.random.default_rng(9))
-    (outcome,) = place(policy, snapshot, request(4, locality=within))
-    places = snapshot.topology.unit_server[outcome.units]
-    racks = snapshot.topology.server_rack[places]
-    assert outcome.units.size == 4
-    assert np.unique(places if within is Within.SERVER else racks).size == 1
+    cluster = topology((8,) * 20, racks=5, switches=SWITCHES)
+    snapshot = loaded(cluster, 0.4, np.random.default_rng(9))
+    units = {Within.SERVER: 4, Within.RACK: 12, Within.SWITCH: 36}[within]
+    (outcome,) = place(policy, snapshot, request(units, locality=within))
+    places = place_of(cluster, within)[cluster.unit_server[outcome.units]]
+    assert outcome.units.size == units
+    assert np.unique(places).size == 1
 
 
 @pytest.mark.parametrize("within", list(Within))
 def test_spread_keeps_the_units_apart(policy: Policy, within: Within) -> None:
-    snapshot = loaded(topology((8,) * 20, racks=5), 0.4, np.random.default_rng(9))
-    (outcome,) = place(policy, snapshot, request(5, spread=within, gang=True))
-    places = snapshot.topology.unit_server[outcome.units]
-    racks = snapshot.topology.server_rack[places]
-    assert np.unique(places if within is Within.SERVER else racks).size == 5
+    cluster = topology((8,) * 20, racks=5, switches=SWITCHES)
+    snapshot = loaded(cluster, 0.4, np.random.default_rng(9))
+    units = {Within.SERVER: 5, Within.RACK: 5, Within.SWITCH: 3}[within]
+    (outcome,) = place(policy, snapshot, request(units, spread=within, gang=True))
+    places = place_of(cluster, within)[cluster.unit_server[outcome.units]]
+    assert np.unique(places).size == units
 
 
 def test_a_job_larger_than_any_server_cannot_be_local_to_one(policy: Policy) -> None:
@@ -345,7 +349,7 @@ requests = st.lists(
         units=st.integers(1, 10),
         gang=st.booleans(),
         unit_memory_bytes=st.sampled_from([0.0, 1e9, 8e9]),
-        locality=st.sampled_from([None, Within.SERVER, Within.RACK]),
+        locality=st.sampled_from([None, *Within]),
         spread=st.none(),
         caused=st.lists(st.floats(0, 100), min_size=10, max_size=10).map(np.array),
     ),

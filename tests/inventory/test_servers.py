@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from apps.accounts.models import AuditEntry
 from apps.common.core.errors import ConflictError, NotFoundError
-from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, ServerSpec
+from apps.inventory.core.cluster_file import ClusterSpec, PlatformSpec, RackSpec, ServerSpec
 from apps.inventory.models import Change, Cluster, Platform, ResourceUnit, Server, ServerState
 from apps.inventory.selectors import topology
 from apps.inventory.services import import_cluster, mark_silent_servers, set_server_state
@@ -53,6 +54,30 @@ def test_importing_again_adds_nothing() -> None:
     assert import_cluster(SPEC) == 0
     assert (Server.objects.count(), ResourceUnit.objects.count()) == (2, 10)
     assert changes() == before
+
+
+def test_racks_get_the_switches_of_the_file() -> None:
+    import_cluster(replace(SPEC, racks=(RackSpec("rack-2", "agg-1"),)))
+    assert topology().rack_switch == ("", "agg-1")
+    import_cluster(replace(SPEC, racks=(RackSpec("rack-1", "agg-1"), RackSpec("rack-2", "agg-1"))))
+    assert topology().rack_switch == ("agg-1", "agg-1")
+    assert topology().server_switch().tolist() == [0, 0]
+
+
+def test_another_switch_is_announced_to_agents_and_recorded() -> None:
+    import_cluster(SPEC)
+    moved = replace(SPEC, racks=(RackSpec("rack-1", "agg-1"),))
+    assert import_cluster(moved) == 0
+    assert [kind for kind, _ in changes()] == ["topology", "topology"]
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.after) == ("cluster.imported", {"servers": 0, "racks": ["rack-1"]})
+    assert import_cluster(moved) == 0
+    assert [kind for kind, _ in changes()] == ["topology", "topology"]
+
+
+def test_racks_without_a_switch_stand_alone() -> None:
+    import_cluster(SPEC)
+    assert topology().server_switch().tolist() == [0, 1]
 
 
 def test_a_file_without_a_name_keeps_the_cluster_name() -> None:

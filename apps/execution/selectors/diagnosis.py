@@ -229,10 +229,11 @@ def _rate(
 def _places(job: Job, case: Case, profile: Profile) -> Places | None:
     """Return the open servers that satisfy the job's constraints; None if it must not move.
 
-    Jobs whose units must share a rack or be apart are left to plans, which know such rules.
+    Jobs whose units must share a rack or switch, or be apart, are left to plans: they know
+    such rules.
     """
     constraints = job.constraints
-    if constraints.get("spread") or constraints.get("locality") == Within.RACK:
+    if constraints.get("spread") or constraints.get("locality") in {Within.RACK, Within.SWITCH}:
         return None
     held = [h for h in case.own if h.to_s == math.inf]
     if constraints.get("locality") and len({h.server for h in held}) > 1:

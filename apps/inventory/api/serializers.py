@@ -78,6 +78,7 @@ class ServerSpecSerializer(CapacitySerializer):
 
     platform = serializers.CharField()
     rack = serializers.CharField()
+    switch = serializers.CharField(help_text="The switch above the rack; empty: none.")
     oversubscription = serializers.FloatField()
     l3_groups = serializers.ListField(
         child=serializers.IntegerField(),
@@ -206,6 +207,7 @@ def represent_server(server: Server) -> dict[str, Any]:
         "spec": {
             "platform": server.platform.name,
             "rack": server.rack.name,
+            "switch": server.rack.switch,
             "cores": server.cores,
             "memory_bytes": server.memory_bytes,
             "network_bps": server.network_bps,

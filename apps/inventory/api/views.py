@@ -97,6 +97,7 @@ class ServerList(ListView):
         "platform": exact("platform__name", "Of this platform."),
         "platform__in": any_of("platform__name", "Of any of these platforms."),
         "rack": exact("rack__name", "In this rack."),
+        "switch": exact("rack__switch", "In a rack below this switch."),
         "label": label("labels", "With this label, name:value; repeatable."),
         "used_cores__gte": whole("used_cores__gte", "At least this number of allocated cores."),
         "used_cores__lt": whole("used_cores__lt", "Fewer allocated cores than this."),

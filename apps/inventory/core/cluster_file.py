@@ -7,9 +7,11 @@
     - {name, cores, memory_bytes, network_bps, storage_bytes, idle_watts, peak_watts}
     servers:
     - {name, platform, rack, labels?}
+    racks:  # optional
+    - {name, switch}  # the switch above it
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,12 +56,21 @@ class ServerSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RackSpec:
+    """A rack and the switch above it."""
+
+    name: str
+    switch: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """A whole cluster; platforms, highest-end first; an empty name keeps the current name."""
 
     name: str
     platforms: tuple[PlatformSpec, ...]
     servers: tuple[ServerSpec, ...]
+    racks: tuple[RackSpec, ...] = ()
 
 
 _SIZES: Final = {
@@ -83,7 +94,7 @@ def parse_cluster(data: Any) -> ClusterSpec:
     if not isinstance(data, Mapping):
         message = f"expected an object with platforms and servers, got {shown(data)}"
         raise InvalidInputError([FieldProblem("", "type", message)])
-    check_fields("", data, ("name", "platforms", "servers"), problems)
+    check_fields("", data, ("name", "platforms", "servers", "racks"), problems)
     name = text_of("", data, "name", problems) if "name" in data else ""
     rows = rows_of(data, "platforms", problems)
     known = {row["name"]: None for _, row in rows if isinstance(row.get("name"), str)}
@@ -92,9 +103,10 @@ def parse_cluster(data: Any) -> ClusterSpec:
     rows = rows_of(data, "servers", problems)
     servers = [_server(at, row, known, problems) for at, row in rows]
     _find_duplicates(rows, problems)
+    racks = _racks(data, {server.rack for server in servers}, problems)
     if problems.count:
         raise InvalidInputError(problems.listed())
-    return ClusterSpec(name, tuple(platforms), tuple(servers))
+    return ClusterSpec(name, tuple(platforms), tuple(servers), racks)
 
 
 def _platform(at: str, row: Mapping[Any, Any], problems: Problems) -> PlatformSpec:
@@ -125,6 +137,22 @@ def _server(
 
 
 _NO_SERVER: Final = ServerSpec("", "", "")
+
+
+def _racks(data: Mapping[Any, Any], used: Set[str], problems: Problems) -> tuple[RackSpec, ...]:
+    if "racks" not in data:
+        return ()
+    rows = rows_of(data, "racks", problems)
+    racks = []
+    for at, row in rows:
+        check_fields(at, row, ("name", "switch"), problems)
+        name, switch = (text_of(at, row, key, problems) for key in ("name", "switch"))
+        if name and not problems.count and name not in used:
+            message = f"expected the rack of a server of the file, got {shown(name)}"
+            problems.add(f"{at}/name", "unknown", message)
+        racks.append(RackSpec(name, switch))
+    _find_duplicates(rows, problems)
+    return tuple(racks)
 
 
 def _one_of(names: Sequence[str]) -> str:

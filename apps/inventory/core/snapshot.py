@@ -36,6 +36,7 @@ class Topology:
     server_capacity : (S, 3) memory bytes, network bits/s, storage bytes
     server_labels : S sets of "key=value"
     platform_name, rack_name : names
+    rack_switch : switch above each rack, "" = none; empty = no rack has one
     platform_backend : backend of the servers of each platform; empty = all emulated
     """
 
@@ -52,6 +53,7 @@ class Topology:
     server_labels: tuple[frozenset[str], ...]
     platform_name: tuple[str, ...]
     rack_name: tuple[str, ...]
+    rack_switch: tuple[str, ...] = ()
     platform_backend: tuple[str, ...] = ()
 
     def first(self, servers: int, platforms: int) -> "Topology":
@@ -76,6 +78,14 @@ class Topology:
             platform_name=self.platform_name[:platforms],
             platform_backend=self.platform_backend[:platforms],
         )
+
+    def server_switch(self) -> Shorts:
+        """(S,) int32 number of the switch above each server's rack; without one, of the rack."""
+        switches = self.rack_switch or ("",) * len(self.rack_name)
+        names = [name or (rack,) for rack, name in enumerate(switches)]
+        number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        of_rack = np.array([number[name] for name in names], dtype=np.int32)
+        return of_rack[self.server_rack]
 
     def platforms_with(self, capability: Capability) -> tuple[str, ...]:
         """Return the platforms whose backend has a capability."""

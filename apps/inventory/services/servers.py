@@ -88,7 +88,8 @@ def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: flo
 def import_cluster(spec: ClusterSpec) -> int:
     """Import a cluster file in one transaction; returns the number of servers added.
 
-    Servers whose name exists are not changed, so importing twice is harmless.
+    Servers whose name exists are not changed, so importing twice is harmless. The switches of
+    racks are those of the file.
     """
     with transaction.atomic():
         row = selectors.lock_cluster()
@@ -97,6 +98,7 @@ def import_cluster(spec: ClusterSpec) -> int:
         _add_platforms(spec)
         racks = sorted({server.rack for server in spec.servers})
         Rack.objects.bulk_create([Rack(name=name) for name in racks], ignore_conflicts=True)
+        moved = _set_switches(spec)
         platforms = {p.name: p for p in Platform.objects.all()}
         rack_ids = dict(Rack.objects.values_list("name", "id"))
         known = set(Server.objects.values_list("name", flat=True))
@@ -111,20 +113,35 @@ def import_cluster(spec: ClusterSpec) -> int:
             ["server_id", "core", "version"],
             ((server.id, core, 0) for server in servers for core in range(server.cores)),
         )
-        if servers:
-            record_act(Act("cluster.imported", "1", row.name, after=_added(servers)))
+        if servers or moved:
+            record_act(Act("cluster.imported", "1", row.name, after=_added(servers, moved)))
             now = selectors.cluster_time()
+            first = servers[0].pk if servers else Server.objects.filter(rack__name=moved[0])[0].pk
             append_changes(
-                [NewChange(ChangeKind.TOPOLOGY, servers[0].id)],
+                [NewChange(ChangeKind.TOPOLOGY, first)],
                 at=now.at,
                 cluster_s=now.cluster_s,
             )
     return len(servers)
 
 
-def _added(servers: Sequence[Server]) -> dict[str, Any]:
+def _set_switches(spec: ClusterSpec) -> list[str]:
+    """Set the switches of racks; returns the names of the racks that had another one."""
+    switch = {rack.name: rack.switch for rack in spec.racks}
+    racks = Rack.objects.filter(name__in=switch).order_by("id")
+    moved = [rack for rack in racks if rack.switch != switch[rack.name]]
+    for rack in moved:
+        rack.switch = switch[rack.name]
+    Rack.objects.bulk_update(moved, ["switch"])
+    return [rack.name for rack in moved]
+
+
+def _added(servers: Sequence[Server], moved: Sequence[str]) -> dict[str, Any]:
+    if not servers:
+        return {"servers": 0, "racks": moved}
     return {
         "servers": len(servers),
+        "racks": moved,
         "first": servers[0].name,
         "last": servers[-1].name,
         "labels": sorted({name for server in servers for name in server.labels}),

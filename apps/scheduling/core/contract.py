@@ -71,6 +71,7 @@ def cluster(sizes: tuple[int, ...], *, racks: int = 2) -> Topology:
         server_labels=(frozenset(),) * len(sizes),
         platform_name=("J", "A"),
         rack_name=tuple(f"rack-{i}" for i in range(racks)),
+        rack_switch=tuple(f"switch-{i // 2}" for i in range(racks)),
     )
 
 
@@ -233,7 +234,7 @@ def _never_exceeds_capacity(make: Make) -> None:
                 int(rng.integers(1, 11)),
                 gang=bool(rng.integers(2)),
                 unit_memory_bytes=float(rng.choice([0.0, 1e9, 8e9])),
-                locality=(None, Within.SERVER, Within.RACK)[int(rng.integers(3))],
+                locality=(None, *Within)[int(rng.integers(1 + len(Within)))],
                 caused=rng.uniform(0.0, 100.0, N_SOURCES),
             )
             for _ in range(int(rng.integers(1, 9)))

@@ -12,6 +12,7 @@ import numpy as np
 from apps.inventory.core.snapshot import Bools, Shorts
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.capacity import SLACK, requested_per_unit
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.types import Request, Within
 
 FILTERS: Final = ("busy", "closed", "platform", "labels", "excluded", "capacity", "locality")
@@ -53,8 +54,8 @@ def eligible(state: BatchState, request: Request) -> Eligibility:
     for name, passes in tests.items():
         dropped[name] = int(state.free_count[left & ~passes].sum())
         left = left & passes
-    if request.locality == Within.RACK:
-        near = _roomy_racks(state, np.where(left, fitting, 0), request.units)
+    if request.locality not in {None, Within.SERVER}:
+        near = _roomy(state, request, np.where(left, fitting, 0))
         dropped["locality"] += int(state.free_count[left & ~near].sum())
         left = left & near
     counts = {name: n for name, n in dropped.items() if n}
@@ -72,9 +73,8 @@ def room(state: BatchState, request: Request) -> Shorts:
     return np.minimum(state.free_count, by_capacity)
 
 
-def _roomy_racks(state: BatchState, fitting: Shorts, units: int) -> Bools:
-    """(S,) True for servers whose rack has room for all units."""
-    topology = state.snapshot.topology
-    total = np.bincount(topology.server_rack, weights=fitting, minlength=len(topology.rack_name))
-    near: Bools = total[topology.server_rack] >= units
+def _roomy(state: BatchState, request: Request, fitting: Shorts) -> Bools:
+    """(S,) True for servers whose rack or switch has room for all units."""
+    place = place_of(state.snapshot.topology, request.locality)
+    near: Bools = np.bincount(place, weights=fitting)[place] >= request.units
     return near

@@ -80,7 +80,7 @@ class CompiledPolicy(policies.AssembledPolicy):
         raise NotImplementedError
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:
-        if request.locality == Within.RACK:
+        if request.locality not in {None, Within.SERVER}:
             return super()._filter(state, request)
         # only processes that decide import numba; the web process reads the registry
         from apps.scheduling.core import kernels  # noqa: PLC0415

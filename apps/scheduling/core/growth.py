@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.sizes import Infeasible, Sized
-from apps.scheduling.core.types import Request, Within
+from apps.scheduling.core.types import Request
 
 
 def missing_size(sized: Sized | Infeasible, missing: int) -> Sized:
@@ -28,8 +29,9 @@ def missing_request(request: Request, topology: Topology, held: Collection[int])
     held : ids of the servers on which a job with a spread constraint has units
     """
     excluded = np.isin(topology.server_id, list(held))
-    if request.spread is Within.RACK:
-        excluded = np.isin(topology.server_rack, topology.server_rack[excluded])
+    if request.spread is not None:
+        place = place_of(topology, request.spread)
+        excluded = np.isin(place, place[excluded])
     chosen = frozenset(np.flatnonzero(excluded).tolist()) if held else frozenset[int]()
     return replace(
         request, gang=False, reserved=None, goal=None, excluded=request.excluded | chosen

@@ -10,6 +10,7 @@ from apps.inventory.core.snapshot import Ints, Shorts
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.encoding import BASE
 from apps.scheduling.core.filters import Eligibility
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import Request, Within
 
@@ -20,7 +21,7 @@ def best(state: BatchState, request: Request, eligibility: Eligibility, scores: 
 
 
 def apart(state: BatchState, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
-    """Pick the m best on different servers, or in different racks (T5)."""
+    """Pick the m best in different places: servers, racks or switches (T5)."""
     places = _places(state, request.spread, scores.servers)
     return np.sort(np.unique(places, return_index=True)[1])[: request.units]
 
@@ -28,7 +29,7 @@ def apart(state: BatchState, request: Request, eligibility: Eligibility, scores:
 def together(
     state: BatchState, request: Request, eligibility: Eligibility, scores: Scores
 ) -> Ints:
-    """Pick the m best of the server (or rack) with the highest aggregate quality.
+    """Pick the m best of the server (or rack, or switch) with the highest aggregate quality.
 
     That is the sum of Q over its m best units (Tarcil §3.3, Fig. 5b; T5). Ties are broken by the
     sum of their speeds, then by the coin of the best unit.
@@ -57,7 +58,7 @@ def _walk(servers: Shorts, room: Shorts, units: int) -> Ints:
 
 
 def _places(state: BatchState, within: Within | None, servers: Shorts) -> Shorts:
-    return state.snapshot.topology.server_rack[servers] if within == Within.RACK else servers
+    return place_of(state.snapshot.topology, within)[servers]
 
 
 def _sum(key: Ints) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from apps.scheduling.core import chance, expected, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.goals import Goal
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.policies import AssembledPolicy, ScoredSample
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import MAX_CANDIDATES, Placed, Refused, Request, Within
@@ -162,15 +163,15 @@ def allocate(
 
 def _places(state: BatchState, request: Request, ranked: Shorts) -> list[Shorts]:
     """Return the servers that may be combined, in the order of the best of each group."""
-    racks = state.snapshot.topology.server_rack[ranked]
     if request.locality is Within.SERVER:
         return [ranked[i : i + 1] for i in range(ranked.size)]
-    if request.locality is Within.RACK:
-        first = np.sort(np.unique(racks, return_index=True)[1])
-        return [ranked[racks == racks[i]] for i in first]
-    if request.spread is Within.RACK:
-        return [ranked[np.sort(np.unique(racks, return_index=True)[1])]]
-    return [ranked]
+    if request.locality is None and request.spread in {None, Within.SERVER}:
+        return [ranked]
+    places = place_of(state.snapshot.topology, request.locality or request.spread)[ranked]
+    first = np.sort(np.unique(places, return_index=True)[1])
+    if request.locality is None:
+        return [ranked[first]]
+    return [ranked[places == places[i]] for i in first]
 
 
 def _free_units(state: BatchState, parts: list[tuple[int, int]]) -> Ints:

@@ -6,15 +6,16 @@ from apps.inventory.core.snapshot import Bools
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.capacity import fits, unit_vectors
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.types import RefusalReason, Refused, Request, Within
+from apps.scheduling.core.places import place_of
+from apps.scheduling.core.types import RefusalReason, Refused, Request
 
 DETAILS = {
     RefusalReason.NO_MATCHING_SERVER: "no server has the requested platform, labels and capacity",
     RefusalReason.SERVERS_CLOSED: "all matching servers are drained, cordoned or down",
     RefusalReason.NO_FREE_UNIT: "all units of the matching servers are busy",
     RefusalReason.CAPACITY_SHORT: "units are free, but without enough memory, network or storage",
-    RefusalReason.LOCALITY_SHORT: "no single server or rack has room for all units",
-    RefusalReason.SPREAD_SHORT: "too few servers or racks have a free unit",
+    RefusalReason.LOCALITY_SHORT: "no single server, rack or switch has room for all units",
+    RefusalReason.SPREAD_SHORT: "too few servers, racks or switches have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job needs all its units at once, and fewer are free",
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
@@ -77,17 +78,13 @@ def _most_units(state: BatchState, request: Request, matching: Bools) -> int:
     """Return the units that the matching servers could give the job if all were idle and open."""
     topology = state.snapshot.topology
     sizes = np.where(matching, topology.server_units, 0)
-    by_rack = np.bincount(topology.server_rack, weights=sizes, minlength=len(topology.rack_name))
-    if request.locality == Within.SERVER:
-        return int(sizes.max(initial=0))
-    if request.locality == Within.RACK:
-        return int(by_rack.max(initial=0.0))
+    if request.locality is not None:
+        by_place = np.bincount(place_of(topology, request.locality), weights=sizes)
+        return int(by_place.max(initial=0.0))
     if not request.gang:
         return request.units if matching.any() else 0
-    if request.spread == Within.SERVER:
-        return int(matching.sum())
-    if request.spread == Within.RACK:
-        return int((by_rack > 0).sum())
+    if request.spread is not None:
+        return np.unique(place_of(topology, request.spread)[matching]).size
     return int(sizes.sum())
 
 
@@ -95,7 +92,7 @@ def _too_wide(request: Request, held: int) -> str:
     """Say what limits the units of a job that is larger than ``held``."""
     if request.locality is not None:
         place = f"the largest matching {request.locality.value} has {held}"
-        return f"all {request.units} units must be on one {request.locality.value}: {place}"
+        return f"all {request.units} units must share one {request.locality.value}: {place}"
     if request.spread is not None:
         return (
             f"each of the {request.units} units needs a {request.spread.value} of its own,"

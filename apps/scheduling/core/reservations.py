@@ -16,7 +16,8 @@ import numpy as np
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.capacity import SLACK, unit_vectors
-from apps.scheduling.core.types import RefusalReason, Refused, Request, Within
+from apps.scheduling.core.places import place_of
+from apps.scheduling.core.types import RefusalReason, Refused, Request
 
 MARGIN: Final = 1.25  # of remaining run times that follow from progress alone
 SHORT_OF_UNITS = frozenset(
@@ -72,14 +73,11 @@ def plan(
     units = units[
         _first_of(servers[units], free_s[units], _room(request, topology)[servers[units]])
     ]
-    racks = topology.server_rack[servers].astype(np.int64)
     if request.spread is not None:
-        places = servers if request.spread is Within.SERVER else racks
+        places = place_of(topology, request.spread)[servers].astype(np.int64)
         once = np.ones(units.size, dtype=np.int64)
         units = units[_first_of(places[units], free_s[units], once)]
-    groups = np.zeros(units.size, dtype=np.int64)
-    if request.locality is not None:
-        groups = (servers if request.locality is Within.SERVER else racks)[units]
+    groups = place_of(topology, request.locality)[servers[units]].astype(np.int64)
     order = np.lexsort((units, free_s[units], groups))
     units, groups = units[order], groups[order]
     last = np.flatnonzero(_position(groups) == request.units - 1)

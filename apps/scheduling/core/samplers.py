@@ -12,6 +12,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core import chance, encoding
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import Eligibility
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
 
 DENSE = 32  # with fewer than one eligible unit in 32, listing them is cheaper than rejecting draws
@@ -139,19 +140,15 @@ def _roominess(state: BatchState, request: Request, servers: Ints) -> tuple[Bool
 def neighbourhoods(
     state: BatchState, request: Request, eligibility: Eligibility, count: int, seed: int
 ) -> Ints:
-    """Return the eligible units on the servers (or in the racks) of R units drawn uniformly.
+    """Return the eligible units on the servers (or racks, or switches) of R units drawn uniformly.
 
     Source: Tarcil §3.3 and Fig. 5b: the neighbourhood of each sampled unit is examined (T5). The
-    filters leave only servers or racks with room for the whole job.
+    filters leave only places with room for the whole job.
     """
     topology = state.snapshot.topology
-    rack = topology.server_rack if request.locality == Within.RACK else None
     drawn = topology.unit_server[uniform(state, request, eligibility, count, seed)]
-    near = np.zeros(topology.server_id.size, dtype=np.bool_)
-    if rack is None:
-        near[drawn] = True
-    else:
-        near = np.isin(rack, rack[drawn])
+    place = place_of(topology, request.locality or Within.SERVER)
+    near = np.isin(place, place[drawn])
     return np.flatnonzero(_mask(state, eligibility) & near[topology.unit_server])
 
 

@@ -27,6 +27,7 @@ class Within(StrEnum):
 
     SERVER = "server"
     RACK = "rack"
+    SWITCH = "switch"  # racks below one switch; a rack without one stands alone
 
 
 class RefusalReason(StrEnum):
@@ -100,8 +101,8 @@ class Request:
     gang : all m units or none; otherwise as many as possible, at least one
     platforms : names of the allowed platforms; None = all
     labels : "key=value" labels that a server must carry
-    locality : all units on one server, or in one rack
-    spread : each unit on a different server, or in a different rack
+    locality : all units on one server, in one rack, or below one switch
+    spread : each unit on a different server, in a different rack, or below a different switch
     sample_size : R candidates per unit for sampling policies; None = the policy's default
     excluded : indices of servers to avoid (conflicts, failed launches)
     reserved : units that the user reserved, for policies that place reservations; None = ``units``

@@ -9,6 +9,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.capacity import unit_vectors
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.preemption import Rooms, Waiting
 from apps.scheduling.core.requests import servers_named
 from apps.scheduling.core.reservations import SHORT_OF_UNITS, held_mask, usable_servers
@@ -118,16 +119,11 @@ def _rooms(request: Request, snapshot: Snapshot, usable: Ints, free: Bools) -> R
     topology = snapshot.topology
     vectors = unit_vectors(topology, usable.astype(np.int32), request)
     free_units = np.bincount(topology.unit_server, free, minlength=topology.server_id.size)
-    places = {
-        Within.SERVER: usable,
-        Within.RACK: topology.server_rack[usable].astype(np.int64),
-    }
-    everywhere = np.zeros(usable.size, dtype=np.int64)
     return Rooms(
         server=topology.server_id[usable],
         free_units=free_units[usable].astype(np.int64),
         free=np.maximum(snapshot.server_free[usable], 0.0).astype(np.int64),
         per_unit=np.floor(vectors).astype(np.int64),
-        group=everywhere if request.locality is None else places[request.locality],
-        place=places[request.spread or Within.SERVER],
+        group=place_of(topology, request.locality)[usable].astype(np.int64),
+        place=place_of(topology, request.spread or Within.SERVER)[usable].astype(np.int64),
     )

@@ -33,7 +33,7 @@ from apps.workloads.core.targets import NUMBER_LIMITS
 STATES = [(state.value, state.value) for state in JobState]
 TARGET_KINDS = [(kind.value, kind.value) for kind in KIND_BY_TARGET]
 APPLICATION_KINDS = [(kind, kind) for kind in KIND_BY_TARGET.values()]
-SCOPES = [("server", "server"), ("rack", "rack")]
+SCOPES = [("server", "server"), ("rack", "rack"), ("switch", "switch")]
 REASONS = [(reason.value, reason.value) for reason in Reason]
 
 

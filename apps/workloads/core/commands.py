@@ -199,7 +199,9 @@ def complete_command(values: MutableMapping[str, Any], at: str, problems: Proble
     _check_directory(values, at, problems)
     _check_progress(values, at, problems)
     constraints = values.get("constraints")
-    if constraints is not None and (constraints.locality == "rack" or constraints.spread):
+    if constraints is not None and (
+        constraints.locality not in {None, "server"} or constraints.spread
+    ):
         detail = "a command runs on one server: locality must be server or null, spread null"
         problems.append(problem(f"{at}/constraints", "contradiction", detail))
     values["gang"], values["units"] = True, values.get("units") or 1

@@ -120,12 +120,12 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     ),
     Reason.LOCALITY_SHORT: Meaning(
         7,
-        "Enough units are free, but not within one server or rack as required.",
+        "Enough units are free, but not within one server, rack or switch as required.",
         "Wait for jobs to end, or relax the locality constraint.",
     ),
     Reason.SPREAD_SHORT: Meaning(
         7,
-        "Enough units are free, but not on enough different servers or racks.",
+        "Enough units are free, but not on enough different servers, racks or switches.",
         "Wait for jobs to end, or relax the spread constraint.",
     ),
     Reason.NOT_ENOUGH_FREE_UNITS: Meaning(

@@ -51,8 +51,8 @@ class Constraints:
     ----------
     platforms : allowed platforms; empty = any
     labels : labels a server must carry
-    locality : all units on one "server" or in one "rack"; None = anywhere
-    spread : no two units on one "server" or in one "rack"; None = not required
+    locality : all units on one "server", in one "rack" or below one "switch"; None = anywhere
+    spread : no two units on one "server", in one "rack" or below one "switch"; None = any
     max_cost : highest predicted unit-seconds of a placement; None = any
     excluded : names of servers on which it must not run, known or not
     """
@@ -257,8 +257,8 @@ DURATION_LIMITS_S: Final = (1e-3, 1e9)
 _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "platforms": ("platforms", names("platform", MAX_PLATFORMS)),
     "labels": ("labels", labels),
-    "locality": ("locality", one_of("server", "rack")),
-    "spread": ("spread", one_of("server", "rack")),
+    "locality": ("locality", one_of("server", "rack", "switch")),
+    "spread": ("spread", one_of("server", "rack", "switch")),
     "max_cost": ("max_cost", number(*COST_LIMITS)),
     "excluded": ("excluded", names("server", MAX_EXCLUDED)),
 }

@@ -14,6 +14,7 @@ from apps.inventory.core.cluster_file import (
     MAX_CORES,
     ClusterSpec,
     PlatformSpec,
+    RackSpec,
     ServerSpec,
     parse_cluster,
 )
@@ -50,6 +51,26 @@ def test_the_name_of_the_cluster_and_labels_may_be_left_out() -> None:
     plain = {key: SERVER[key] for key in ("name", "platform", "rack")}
     spec = parse_cluster({"platforms": [PLATFORM], "servers": [plain]})
     assert (spec.name, spec.servers[0].labels) == ("", {})
+
+
+def test_racks_may_name_the_switch_above() -> None:
+    spec = parse_cluster({**GOOD, "racks": [{"name": "r1", "switch": "agg-1"}]})
+    assert spec.racks == (RackSpec("r1", "agg-1"),)
+
+
+@pytest.mark.parametrize(
+    ("racks", "expected"),
+    [
+        ([], {"/racks": "required"}),
+        ([{"name": "r1"}], {"/racks/0/switch": "invalid"}),
+        ([{"name": "r9", "switch": "agg"}], {"/racks/0/name": "unknown"}),
+        ([{"name": "r1", "switch": "a"}, {"name": "r1", "switch": "b"}],
+         {"/racks/1/name": "duplicate"}),
+        ([{"name": "r1", "switch": "a", "row": 3}], {"/racks/0/row": "unknown"}),
+    ],
+)  # fmt: skip
+def test_invalid_racks_are_refused(racks: Any, expected: dict[str, str]) -> None:
+    assert {p.pointer: p.code for p in problems({**GOOD, "racks": racks})} == expected
 
 
 def test_the_largest_numbers_are_accepted() -> None:

@@ -16,9 +16,13 @@ def topology(
     *,
     platforms: tuple[str, ...] = ("J", "A"),
     racks: int = 2,
+    switches: tuple[str, ...] = (),
     labels: tuple[frozenset[str], ...] | None = None,
 ) -> Topology:
-    """Return servers of given sizes, with alternating platforms and racks."""
+    """Return servers of given sizes, with alternating platforms and racks.
+
+    ``switches`` are those above the racks; none by default.
+    """
     units = np.array(sizes, dtype=np.int32)
     servers = np.arange(units.size, dtype=np.int32)
     first = (np.cumsum(units) - units).astype(np.int32)
@@ -37,6 +41,7 @@ def topology(
         server_labels=labels or tuple(frozenset() for _ in sizes),
         platform_name=platforms,
         rack_name=tuple(f"rack-{i}" for i in range(racks)),
+        rack_switch=switches,
     )
 
 

@@ -27,6 +27,9 @@ def test_units_of_a_spread_job_are_added_elsewhere() -> None:
     assert (by_server.gang, by_server.excluded) == (False, frozenset({1, 4}))
     by_rack = missing_request(request(2, spread=Within.RACK), CLUSTER, {2})
     assert by_rack.excluded == frozenset({1, 3, 5})
+    below_one = topology((4,) * 6, racks=3, switches=("agg", "agg", ""))
+    by_switch = missing_request(request(2, spread=Within.SWITCH), below_one, {2})
+    assert by_switch.excluded == frozenset({0, 1, 3, 4})
 
 
 def test_other_jobs_may_get_units_of_servers_that_they_use() -> None:

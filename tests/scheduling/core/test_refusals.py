@@ -9,8 +9,8 @@ from tests.scheduling.core.clusters import SHARE, idle, request, topology
 
 
 def detail(spec: Request) -> str:
-    """Refuse a job on two racks with servers of 4, 3 and 2 units, in turn."""
-    snapshot = idle(topology((4, 3, 2), racks=2))
+    """Refuse a job on two racks below one switch: servers of 4, 3 and 2 units, in turn."""
+    snapshot = idle(topology((4, 3, 2), racks=2, switches=("agg-1", "agg-1")))
     (outcome,) = make("least_loaded").place(snapshot, [spec], np.random.default_rng(1))
     assert isinstance(outcome, Refused)
     return outcome.detail
@@ -21,13 +21,23 @@ def detail(spec: Request) -> str:
     [
         pytest.param(
             request(5, locality=Within.SERVER),
-            "all 5 units must be on one server: the largest matching server has 4",
+            "all 5 units must share one server: the largest matching server has 4",
             id="one server",
         ),
         pytest.param(
             request(7, locality=Within.RACK),
-            "all 7 units must be on one rack: the largest matching rack has 6",
+            "all 7 units must share one rack: the largest matching rack has 6",
             id="one rack",
+        ),
+        pytest.param(
+            request(10, locality=Within.SWITCH),
+            "all 10 units must share one switch: the largest matching switch has 9",
+            id="one switch",
+        ),
+        pytest.param(
+            request(2, spread=Within.SWITCH, gang=True),
+            "each of the 2 units needs a switch of its own, and only 1 match",
+            id="a switch each",
         ),
         pytest.param(
             request(4, spread=Within.SERVER, gang=True),

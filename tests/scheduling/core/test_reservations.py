@@ -56,6 +56,15 @@ def test_the_units_that_are_free_first_are_reserved(
     assert (set(found.units.tolist()), found.start_s) == (expected, start_s)
 
 
+def test_units_below_one_switch_are_reserved() -> None:
+    snapshot = idle(topology((2,) * 3, racks=3, switches=("agg", "", "agg")))
+    found = planned(
+        request(3, locality=Within.SWITCH), 30.0, 10.0, 40.0, 50.0, 20.0, 60.0, snapshot=snapshot
+    )
+    assert found is not None
+    assert (set(found.units.tolist()), found.start_s) == ({0, 1, 4}, 30.0)
+
+
 def test_units_without_a_known_end_are_reserved_for_nobody() -> None:
     assert planned(request(3), 1.0, NEVER, 3.0, NEVER) is None
     found = planned(request(2), 1.0, NEVER, 3.0, NEVER)

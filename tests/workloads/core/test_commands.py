@@ -101,6 +101,7 @@ def test_a_wrong_command_is_named(values: dict[str, Any], found: dict[str, str])
         ({"tasks": 8}, {"/tasks": "contradiction"}),
         ({"input_bytes": 1}, {"/input_bytes": "contradiction"}),
         ({"constraints": {"locality": "rack"}}, {"/constraints": "contradiction"}),
+        ({"constraints": {"locality": "switch"}}, {"/constraints": "contradiction"}),
         ({"constraints": {"spread": "server"}}, {"/constraints": "contradiction"}),
     ],
 )

@@ -1,6 +1,6 @@
 """Migrate units of one job to a named server: a plan of one migration that a user requests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -10,7 +10,7 @@ from apps.execution.core.diagnosis.remedies import RemedyKind
 from apps.execution.core.migration import lost_s, migration_s, restart_s
 from apps.execution.selectors.diagnosis import diagnosis
 from apps.inventory.core.backends import Move, move_of
-from apps.inventory.models import Server
+from apps.inventory.models import Rack, Server
 from apps.inventory.selectors import cluster_now
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.core.rebalancing.executor import migrations_without_room
@@ -197,6 +197,12 @@ def _misfit(asked: JobMigration, migration: PlannedMigration) -> str:
     return ""
 
 
+_PLACES: Final[Mapping[str, Callable[[Rack], str]]] = {
+    "rack": lambda rack: rack.name,
+    "switch": lambda rack: rack.switch or f"of rack {rack.name} alone",
+}
+
+
 def _excluded(asked: JobMigration) -> str:
     """Say which constraint of the job excludes the target server; "" if none does."""
     name, constraints = asked.target.name, asked.job.constraints
@@ -210,6 +216,8 @@ def _excluded(asked: JobMigration) -> str:
         return f"{asked.job.name} must not run on {name}."
     if constraints.get("spread"):
         return f"The units of {asked.job.name} must be spread: they cannot be migrated alone."
-    if constraints.get("locality") == "rack" and asked.source.rack_id != asked.target.rack_id:
-        return f"{name} is in another rack, and the units of {asked.job.name} share one."
+    if (scope := constraints.get("locality")) in _PLACES:
+        source, target = (_PLACES[scope](server.rack) for server in (asked.source, asked.target))
+        if source != target:
+            return f"{name} is in another {scope}, and the units of {asked.job.name} share one."
     return ""

@@ -7,7 +7,7 @@ from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.dashboard.selectors.plan import impact
 from apps.execution.core.migration import STOP_S
 from apps.inventory.core.backends import AGENT, KUBERNETES, SLURM
-from apps.inventory.models import Server
+from apps.inventory.models import Rack, Server
 from apps.placement.api.plan_serializers import represent_migrations
 from apps.placement.core.rebalancing.lifecycle import PlanState
 from apps.placement.models import MigrationPurpose, Plan, PlanCause
@@ -148,6 +148,14 @@ def test_the_units_of_a_job_inside_one_rack_stay_there(stage: Stage) -> None:
     same_rack = factories.server("s4", of=stage.servers[0].platform, rack="rack-0")
     proposal = propose_job_migration(asked(stage.one, target=same_rack.name), by=None)
     assert isinstance(proposal, NewPlan)
+
+
+def test_the_units_of_a_job_below_one_switch_stay_there(stage: Stage) -> None:
+    Job.objects.filter(pk=stage.one.pk).update(constraints={"locality": "switch"})
+    Server.objects.filter(name="s2").update(rack=Server.objects.get(name="s1").rack)
+    assert refused(stage) == "s2 is in another switch, and the units of one share one."
+    Rack.objects.update(switch="agg-1")
+    assert isinstance(propose_job_migration(asked(stage.one, target="s2"), by=None), NewPlan)
 
 
 @pytest.mark.parametrize("backend", [AGENT, SLURM])
