@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.common.core.addresses import read_networks
 from apps.scheduling.core.admission.types import Control
+from apps.scheduling.core.backfill_modes import Backfill
 from apps.scheduling.core.preemption_limits import PreemptionMode
 from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
 
@@ -131,7 +132,9 @@ MAX_SAMPLE = whole("BERTH_MAX_SAMPLE", 32, least=1)
 JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
 # Largest number of members of a job array.
 MAX_ARRAY = whole("BERTH_MAX_ARRAY", 10_000, least=1)
-# Cluster seconds after which a waiting gang gets a reservation, and reservations at once.
+# Which waiting jobs get reservations: gangs after so many cluster seconds (easy), or all refused
+# jobs (conservative); and reservations at once.
+BACKFILL = choice("BERTH_BACKFILL", "easy", Backfill)
 RESERVE_AFTER_S = number("BERTH_RESERVE_AFTER_S", 600)
 # Half-life of the use that orders the waiting jobs of projects, cluster seconds; 0: by age.
 FAIR_SHARE_HALF_LIFE_S = number("BERTH_FAIR_SHARE_HALF_LIFE_S", 0)

@@ -252,6 +252,46 @@ def test_the_number_of_reservations_is_limited_and_they_share_no_unit() -> None:
     assert not kept[0].units & kept[1].units
 
 
+@override_settings(BACKFILL="conservative")
+def test_conservative_backfill_reserves_for_each_refused_job_at_once() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 7, 100)
+    decide(by)
+    gang, single = job(application, 4, 50), job(application, 1, 300, submitted_s=NOW_S - 1.0)
+    at(NOW_S + 1.0)
+    decide(by)
+    assert state_and_reason(single)[0] == "starting"
+    second = job(application, 2, 200)
+    decide(by)
+    kept = {each.job: each for each in reservations()}
+    assert set(kept) == {gang.id, second.id}
+    assert not kept[gang.id].units & kept[second.id].units
+
+
+@override_settings(BACKFILL="conservative")
+def test_conservative_backfill_reserves_one_unit_for_a_job_that_may_start_with_it() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    job(application, 4, 100)
+    decide(by)
+    wide = job(application, 3, 200, gang=False)
+    decide(by)
+    (kept,) = reservations()
+    assert (kept.job, len(kept.units)) == (wide.id, 1)
+
+
+@override_settings(BACKFILL="easy")
+def test_easy_backfill_reserves_for_no_job_of_one_unit() -> None:
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    job(application, 4, 100)
+    decide(by)
+    job(application, 1, 100, submitted_s=NOW_S - 900.0)
+    decide(by)
+    assert reservations() == []
+
+
 def test_an_agent_that_has_not_read_a_new_reservation_cannot_break_it() -> None:
     """The reservation is stored between the choice of an agent and its commit."""
     build("a")

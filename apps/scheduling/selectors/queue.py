@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
-from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.run_time import RunTime
@@ -16,6 +15,7 @@ from apps.scheduling.core.run_time_fit import fit_recent
 from apps.scheduling.core.start_calibration import LEVELS, Scored
 from apps.scheduling.core.start_estimates import KNOWN_PROGRESS, History
 from apps.scheduling.core.start_queue import Holding, ShapeFacts
+from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.shapes import WaitsFor
 
@@ -101,7 +101,7 @@ def _shape(
         labels=frozenset(json.loads(labels)),
         run=_run(run_s, high_s),
         priority=priority,
-        reserve_s=max(0.0, settings.RESERVE_AFTER_S - waited_s) if fewest > 1 else math.inf,
+        reserve_s=max(0.0, waits_before_reservation_s(fewest) - waited_s),
         is_satisfiable=waits_for == WaitsFor.UNITS,
     )
 

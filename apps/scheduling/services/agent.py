@@ -67,10 +67,10 @@ from apps.scheduling.services.admission import AdmissionDesk
 from apps.scheduling.services.agent_policies import Decider, Deciders
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
-from apps.scheduling.services.late_gangs import reserve_for_late_gangs
 from apps.scheduling.services.peers import Peers
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations
+from apps.scheduling.services.reserving import reserve_for_waiting
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
@@ -421,7 +421,7 @@ class SchedulingAgent:
             sequence=self._sequence,
             delay_s=retry_delay_s(len(waiting)),
         )
-        reserve_for_late_gangs(waiting, self._cluster, self._facts_of)
+        reserve_for_waiting(waiting, self._cluster, self._facts_of)
 
 
 _PERMANENT: Final = frozenset(

@@ -1,6 +1,5 @@
 """Dry runs in the web process, on its own copy of the cluster."""
 
-import math
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -18,6 +17,7 @@ from apps.scheduling.core.registry import SHORT, make_plain, policy_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.allowances import current_allowances
+from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.workloads.core.spec import JobSpec
 
@@ -74,17 +74,18 @@ def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> "ShapeFacts
     from apps.scheduling.core.start_queue import ShapeFacts  # noqa: PLC0415 - as above
 
     is_whole = request.gang or request.locality is not None or request.spread is not None
+    fewest = request.units if is_whole else 1
     return ShapeFacts(
         key=uuid7(),
         jobs=(uuid7(),),
         kind=spec.target.kind,
         units=request.units,
-        fewest=request.units if is_whole else 1,
+        fewest=fewest,
         platforms=request.platforms,
         labels=request.labels,
         run=result.run,
         priority=spec.priority,
-        reserve_s=settings.RESERVE_AFTER_S if is_whole and request.units > 1 else math.inf,
+        reserve_s=waits_before_reservation_s(fewest),
     )
 
 

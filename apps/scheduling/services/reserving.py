@@ -1,6 +1,7 @@
-"""Reservations for the gangs among refused jobs that have waited long."""
+"""Reservations for refused jobs, as the mode of backfill says."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from django.conf import settings
 
@@ -8,22 +9,24 @@ from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations import SHORT_OF_UNITS
+from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.services.proposals import Refusal
 from apps.scheduling.services.reservations import reservations, reserve
 
 
-def reserve_for_late_gangs(
+def reserve_for_waiting(
     refused: Sequence[Refusal],
     cluster: ClusterFollower,
     facts_of: Callable[[Topology], TopologyFacts],
 ) -> None:
-    """Reserve units for the gangs among refused jobs that have waited long, oldest first."""
-    late = [refusal for refusal in refused if _is_late_gang(refusal)]
-    if not late or not settings.MAX_RESERVATIONS:
+    """Reserve units for refused jobs, the longest waiting first."""
+    entitled = [refusal for refusal in refused if _may_reserve(refusal)]
+    if not entitled or not settings.MAX_RESERVATIONS:
         return
     now_s, kept = cluster_now(), {each.job: each.start_s for each in reservations()}
-    for refusal in sorted(late, key=lambda r: -r.job.elapsed_s):
+    for refusal in sorted(entitled, key=lambda r: -r.job.elapsed_s):
         start_s = kept.get(refusal.job.id)
         is_late = start_s is not None and start_s < now_s
         if not is_late and (start_s is not None or len(kept) >= settings.MAX_RESERVATIONS):
@@ -31,18 +34,20 @@ def reserve_for_late_gangs(
         snapshot = cluster.follow().snapshot()
         if refusal.request is None or refusal.topology is not snapshot.topology:
             continue
-        facts = facts_of(snapshot.topology)
-        if reserve(refusal.job.id, refusal.request, snapshot, facts):
+        request = replace(refusal.request, units=_units_at_once(refusal.request))
+        if reserve(refusal.job.id, request, snapshot, facts_of(snapshot.topology)):
             kept[refusal.job.id] = now_s
 
 
-def _is_late_gang(refusal: Refusal) -> bool:
-    """Whether a job needs several units at once, lacks them, and has waited for the setting."""
+def _may_reserve(refusal: Refusal) -> bool:
+    """Whether a job lacks units, and has waited long enough."""
     return (
         refusal.request is not None
-        and refusal.request.units > 1
-        and (refusal.request.gang or refusal.request.locality is not None)
         and refusal.refused is not None
         and refusal.refused.reason in SHORT_OF_UNITS
-        and refusal.job.elapsed_s >= settings.RESERVE_AFTER_S
+        and refusal.job.elapsed_s >= waits_before_reservation_s(_units_at_once(refusal.request))
     )
+
+
+def _units_at_once(request: Request) -> int:
+    return request.units if request.gang or request.locality is not None else 1
