@@ -11,15 +11,10 @@ import numpy as np
 from apps.common.core.compiled import jit
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Singles
-from apps.scheduling.core.capacity import SLACK
 from apps.scheduling.core.copy_kernels import log_performance
-from apps.scheduling.core.loss import DECAY, IDLE, NEIGHBOUR
+from apps.scheduling.core.kernels import fitting_units
+from apps.scheduling.core.loss import IDLE, NEIGHBOUR
 
-_KEEP = 1.0 - SLACK
-_DRIFT: Final = 0.01  # of the bounds, before they are computed again
-_PER_DECAY = 1.0 / DECAY
-ROUNDING: Final = 1e-9
-_UNITS: Final = 1 << 20  # more than any server has
 ELIGIBLE: Final = 7  # behind the filters of `filters.FILTERS`
 
 
@@ -137,19 +132,21 @@ def count_busy(cluster: Cluster, s: int) -> None:
 @jit(makes_arrays=False, forceinline=True)
 def filtered(cluster: Cluster, demand: Demand, s: int) -> tuple[int, int]:
     """Return the filter that rejects a server, and its room; the tests of ``filter_servers``."""
-    return filtered_again(cluster, demand, s, lasting_filter(cluster, demand, s))
+    fitting = fitting_units(
+        demand.requested, cluster.share[s], cluster.server_free[s], demand.units
+    )
+    room = min(cluster.free_count[s], fitting)
+    return first_filter(cluster.server_open[s], lasting_filter(cluster, demand, s), room), room
 
 
 @jit(makes_arrays=False, forceinline=True)
-def filtered_again(cluster: Cluster, demand: Demand, s: int, lasting: int) -> tuple[int, int]:
-    """Return what `filtered` does, with a known `lasting_filter`."""
-    free = cluster.free_count[s]
-    room = min(free, _fitting(cluster, demand, s)) if free else 0
-    if not cluster.server_open[s]:
-        return 1, room
+def first_filter(is_open: bool, lasting: int, room: int) -> int:
+    """Return the first filter that rejects a server of a known `lasting_filter`."""
+    if not is_open:
+        return 1
     if lasting:
-        return lasting, room
-    return (5 if room == 0 else ELIGIBLE), room
+        return lasting
+    return 5 if room == 0 else ELIGIBLE
 
 
 @jit(makes_arrays=False, forceinline=True)
@@ -160,18 +157,6 @@ def lasting_filter(cluster: Cluster, demand: Demand, s: int) -> int:
     if not demand.labelled[s]:
         return 3
     return 4 if demand.excluded[s] else 0
-
-
-@jit(makes_arrays=False)
-def _fitting(cluster: Cluster, demand: Demand, s: int) -> int:
-    """Return the number of units whose memory, network and storage fit, at most those wanted."""
-    fitting = demand.units
-    for i in range(3):
-        wanted = demand.requested[i]
-        vector = (wanted if wanted > 0 else cluster.share[s, i]) * _KEEP
-        if vector > 0 and cluster.server_free[s, i] < vector * fitting:
-            fitting = max(0, int(np.floor(cluster.server_free[s, i] / vector)))
-    return fitting
 
 
 @jit(makes_arrays=False, forceinline=True)

@@ -23,14 +23,22 @@ NEVER: Final = -1
 
 
 class Terms(NamedTuple):
-    """Servers, and what their scores need.
+    """Servers, and what their filters and scores need, as in `ranking_kernels.Cluster`.
 
-    server : (C,)
+    server, platform, free, is_open, elsewhere, busy : (C,)
+    left, share : (C, 3) free memory, network and storage, and the equal share of one unit
     pressure : (N, C) on a free unit, at most 100
     exposure : (N, C) what the jobs there lose by each point that one more unit causes
     """
 
     server: Shorts
+    platform: Shorts
+    free: Shorts
+    is_open: Bools
+    elsewhere: Floats
+    busy: Floats
+    left: Floats
+    share: Floats
     pressure: Floats
     exposure: Floats
 
@@ -51,8 +59,18 @@ class ChangeLog(NamedTuple):
 
 def new_terms(entries: int) -> Terms:
     """Return terms without values."""
-    shape = (N_SOURCES, entries)
-    return Terms(np.empty(entries, dtype=np.int32), np.empty(shape), np.empty(shape))
+    return Terms(
+        server=np.empty(entries, dtype=np.int32),
+        platform=np.empty(entries, dtype=np.int32),
+        free=np.empty(entries, dtype=np.int32),
+        is_open=np.empty(entries, dtype=np.bool_),
+        elsewhere=np.empty(entries),
+        busy=np.empty(entries),
+        left=np.empty((entries, 3)),
+        share=np.empty((entries, 3)),
+        pressure=np.empty((N_SOURCES, entries)),
+        exposure=np.empty((N_SOURCES, entries)),
+    )
 
 
 def new_log(servers: int, entries: int = ENTRIES) -> ChangeLog:
@@ -91,7 +109,15 @@ def _drop(log: ChangeLog, dropped: int) -> None:
     """Drop the first entries."""
     terms, left = log.terms, log.bounds[COUNT] - dropped
     for c in range(left):
-        terms.server[c], log.is_last[c] = terms.server[c + dropped], log.is_last[c + dropped]
+        log.is_last[c] = log.is_last[c + dropped]
+        terms.server[c], terms.platform[c] = terms.server[c + dropped], terms.platform[c + dropped]
+        terms.free[c], terms.is_open[c] = terms.free[c + dropped], terms.is_open[c + dropped]
+        terms.elsewhere[c], terms.busy[c] = terms.elsewhere[c + dropped], terms.busy[c + dropped]
+        for i in range(3):
+            terms.left[c, i], terms.share[c, i] = (
+                terms.left[c + dropped, i],
+                terms.share[c + dropped, i],
+            )
     for i in range(N_SOURCES):
         for c in range(left):
             terms.pressure[i, c] = terms.pressure[i, c + dropped]
@@ -103,7 +129,11 @@ def _drop(log: ChangeLog, dropped: int) -> None:
 @jit(makes_arrays=False, forceinline=True)
 def write_terms(terms: Terms, cluster: Cluster, at: int, s: int) -> None:
     """Write the terms of a server. O(N)."""
-    terms.server[at] = s
+    terms.server[at], terms.platform[at] = s, cluster.platform[s]
+    terms.free[at], terms.is_open[at] = cluster.free_count[s], cluster.server_open[s]
+    terms.elsewhere[at], terms.busy[at] = cluster.elsewhere[s], cluster.busy[s]
+    for i in range(3):
+        terms.left[at, i], terms.share[at, i] = cluster.server_free[s, i], cluster.share[s, i]
     others = np.float64(max(cluster.server_units[s] - 1, 1))
     for i in range(N_SOURCES):
         terms.pressure[i, at] = min(pressure(cluster, s, i), 100.0)

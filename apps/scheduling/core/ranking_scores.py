@@ -13,12 +13,13 @@ from apps.common.core.compiled import jit
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
 from apps.scheduling.core.expected import BLOCK, Weights
+from apps.scheduling.core.kernels import fitting_units
 from apps.scheduling.core.loss import DECAY, LOG_KEPT
 from apps.scheduling.core.ranking_kernels import (
     ELIGIBLE,
     Cluster,
     Demand,
-    filtered_again,
+    first_filter,
     lasting_filter,
 )
 from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, Terms, write_terms
@@ -78,7 +79,7 @@ def rank_all(
             s = first + c
             scratch.was[c] = int(ranking.base[s, 1]) & _STATE  # without the filter that lasts
             scratch.was[c] |= lasting_filter(cluster, demand, s) << _LASTING
-            _rank(cluster, ranking, demand, weights, s, scratch, c)
+            _rank(ranking, demand, weights, scratch.terms, c, scratch, c)
     for b in range(ranking.bound.shape[0]):
         bound(cluster, ranking, weights, b)
 
@@ -103,10 +104,9 @@ def rank_changed(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     _sum_terms(log.terms, begin, end, demand, scratch)
     for c in range(begin, end):
         if log.is_last[c]:
-            s = log.terms.server[c]
-            _rank(cluster, ranking, demand, weights, s, scratch, c - begin)
+            _rank(ranking, demand, weights, log.terms, c, scratch, c - begin)
             # a bound that became too high is corrected when it is read
-            _raise_bound(cluster, ranking, weights, s)
+            _raise_bound(ranking, weights, log.terms.server[c], log.terms.busy[c])
     if abs(cluster.idle[0] - ranking.idle[0]) > _width(weights):
         ranking.idle[0] = cluster.idle[0]
         for b in range(ranking.bound.shape[0]):
@@ -136,30 +136,32 @@ def _sum_terms(terms: Terms, begin: int, end: int, demand: Demand, scratch: Scra
 
 @jit(makes_arrays=False, forceinline=True)
 def _rank(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
-    cluster: Cluster,
     ranking: Ranking,
     demand: Demand,
     weights: Weights,
-    s: int,
-    scratch: Scratch,
+    terms: Terms,
     c: int,
+    scratch: Scratch,
+    at: int,
 ) -> None:
-    """Filter one server, and score it by its sums."""
-    was, free = scratch.was[c], cluster.free_count[s]
+    """Filter the server of entry ``c``, and score it by the sums at ``at``."""
+    was, free, s = scratch.was[at], terms.free[c], terms.server[c]
     lasting = (was >> _LASTING) & 7
     ranking.counts[was & 7] -= (was & _STATE) >> 3
-    test, room = filtered_again(cluster, demand, s, lasting)
+    fitting = fitting_units(demand.requested, terms.share[c], terms.left[c], demand.units)
+    room = min(free, fitting)
+    test = first_filter(terms.is_open[c], lasting, room)
     ranking.base[s, 1] = test + (free << 3) + (lasting << _LASTING) + (room << _ROOM)
     ranking.counts[test] += free
     if test != ELIGIBLE or free == 0:
         ranking.base[s, 0] = -np.inf
         return
-    lost = scratch.lost[c]
+    lost = scratch.lost[at]
     widths = (lost - LOG_KEPT - weights.width) / weights.width
     kept = weights.kept / (1.0 + math.exp(-widths)) if widths > -_CERTAIN else 0.0
-    total = lost + kept + demand.log_speed[cluster.platform[s]]
-    total += weights.neighbours * scratch.neighbours[c]
-    ranking.base[s, 0] = total - cluster.elsewhere[s]
+    total = lost + kept + demand.log_speed[terms.platform[c]]
+    total += weights.neighbours * scratch.neighbours[at]
+    ranking.base[s, 0] = total - terms.elsewhere[c]
 
 
 @jit()
@@ -173,23 +175,28 @@ def rooms(ranking: Ranking) -> tuple[Bools, Shorts]:
     return eligible, room
 
 
-@jit(makes_arrays=False)
+# numbers that are never NaN: without the flags, a maximum takes one server at a time
+@jit(makes_arrays=False, fastmath={"nnan", "nsz"})
 def bound(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> None:
     """Compute the bounds of a block again."""
-    ranking.bound[b, 0] = ranking.bound[b, 1] = -np.inf
+    low = high = -np.inf
+    idle, width, spread = ranking.idle[0], _width(weights), weights.spread
     for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
-        _raise_bound(cluster, ranking, weights, s)
+        slope = spread * cluster.busy[s]
+        middle, step = ranking.base[s, 0] - slope * idle, slope * width
+        low = middle + step if middle + step > low else low
+        high = middle - step if middle - step > high else high
+    ranking.bound[b, 0], ranking.bound[b, 1] = low, high
 
 
 @jit(makes_arrays=False, forceinline=True)
-def _raise_bound(cluster: Cluster, ranking: Ranking, weights: Weights, s: int) -> None:
+def _raise_bound(ranking: Ranking, weights: Weights, s: int, busy: float) -> None:
     """Raise the bounds of the block of a server to the scores of its next unit."""
     base, b = ranking.base[s, 0], s // BLOCK
-    if base > -np.inf:
-        slope = weights.spread * cluster.busy[s]
-        middle, step = base - slope * ranking.idle[0], slope * _width(weights)
-        ranking.bound[b, 0] = max(ranking.bound[b, 0], middle + step)
-        ranking.bound[b, 1] = max(ranking.bound[b, 1], middle - step)
+    slope = weights.spread * busy
+    middle, step = base - slope * ranking.idle[0], slope * _width(weights)
+    ranking.bound[b, 0] = max(ranking.bound[b, 0], middle + step)
+    ranking.bound[b, 1] = max(ranking.bound[b, 1], middle - step)
 
 
 @jit(makes_arrays=False, forceinline=True)
@@ -205,8 +212,22 @@ def reach(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> float
     The highest score of a block is a convex function of ``Cluster.idle``, as that of each server
     is linear. So it is never above the line between its values at two ends.
     """
-    if ranking.bound[b, 0] == -np.inf:
-        return -np.inf
-    at = 0.5 + 0.5 * (cluster.idle[0] - ranking.idle[0]) / _width(weights)
     low, high = ranking.bound[b, 0], ranking.bound[b, 1]
-    return low + at * (high - low) + ROUNDING
+    value = low + _drifted(cluster, ranking, weights) * (high - low) + ROUNDING
+    return value if low > -np.inf else -np.inf
+
+
+@jit(makes_arrays=False)
+def reach_all(cluster: Cluster, ranking: Ranking, weights: Weights, into: Floats) -> None:
+    """Write `reach` of all blocks. O(B)."""
+    at = _drifted(cluster, ranking, weights)
+    for b in range(into.size):
+        low, high = ranking.bound[b, 0], ranking.bound[b, 1]
+        value = low + at * (high - low) + ROUNDING
+        into[b] = value if low > -np.inf else -np.inf
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _drifted(cluster: Cluster, ranking: Ranking, weights: Weights) -> float:
+    """Return where ``Cluster.idle`` is between the two ends of the bounds, 0-1."""
+    return 0.5 + 0.5 * (cluster.idle[0] - ranking.idle[0]) / _width(weights)

@@ -17,7 +17,7 @@ from apps.scheduling.core.copy_kernels import log_performance
 from apps.scheduling.core.expected import BLOCK, STEPS, TIED, Weights
 from apps.scheduling.core.kernels import word
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, pressure
-from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, reach
+from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, reach, reach_all
 
 GROUP: Final = 32  # blocks of which the highest bound is kept
 _COIN = np.uint64(chance.COIN)
@@ -120,8 +120,7 @@ def list_best(
     seed: int,
 ) -> None:
     """Fill an empty listing, which is not longer than the number of eligible units."""
-    for b in range(blocks.reach.size):
-        blocks.reach[b] = reach(cluster, ranking, weights, b)
+    reach_all(cluster, ranking, weights, blocks.reach)
     cap = _steps(_top(cluster, ranking, weights, blocks)) - TIED
     search = Search(blocks, cap, seed)
     _list_tied(cluster, ranking, weights, listing, search)
