@@ -57,6 +57,7 @@ def _check() -> None:
     _out_of_memory(tasks)
     _cores(tasks)
     _usage(tasks)
+    _suspension(tasks)
     tasks.end()
 
 
@@ -93,6 +94,32 @@ def _usage(tasks: Tasks) -> None:
     task.confirm_end()
     tasks.forget()
     hold(not group.exists(), "its group is removed")
+
+
+def _suspension(tasks: Tasks) -> None:
+    task = _start(tasks, 4, SPIN)
+    group = Path(_read(task, "order")["counters"]["pressure"])
+    _read(task, "started")
+    task.suspend()
+    eventually(lambda: task.suspension().is_suspended or None)
+    hold("frozen 1" in (group / "cgroup.events").read_text().splitlines(), "it is frozen")
+    before = _cpu_us(group)
+    time.sleep(2.0)
+    hold(_cpu_us(group) == before, "a suspended task does not run")
+    task.resume()
+    eventually(lambda: True if _cpu_us(group) > before else None)
+    eventually(lambda: None if task.suspension().is_suspended else True)
+    say("CPU time after it continues, µs", _cpu_us(group) - before)
+    task.suspend()
+    eventually(lambda: task.suspension().is_suspended or None)
+    task.stop()
+    hold(_ended(task)["reason"] == "stopped", "a suspended task can be stopped")
+
+
+def _cpu_us(group: Path) -> int:
+    """Return the CPU time of a control group."""
+    fields = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return int(fields["usage_usec"])
 
 
 def _start(tasks: Tasks, launch: int, code: str, cores: tuple[int, ...] = (0,)) -> Task:
