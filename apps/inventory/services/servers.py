@@ -137,15 +137,11 @@ def _set_switches(spec: ClusterSpec) -> list[str]:
 
 
 def _added(servers: Sequence[Server], moved: Sequence[str]) -> dict[str, Any]:
-    if not servers:
-        return {"servers": 0, "racks": moved}
-    return {
-        "servers": len(servers),
-        "racks": moved,
-        "first": servers[0].name,
-        "last": servers[-1].name,
-        "labels": sorted({name for server in servers for name in server.labels}),
-    }
+    after: dict[str, Any] = {"servers": len(servers)}
+    if servers:
+        after |= {"first": servers[0].name, "last": servers[-1].name}
+        after["labels"] = sorted({name for server in servers for name in server.labels})
+    return after | ({"racks": moved} if moved else {})
 
 
 def _add_platforms(spec: ClusterSpec) -> None:

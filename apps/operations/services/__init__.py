@@ -16,6 +16,7 @@ from apps.operations.services.operations import (
     mirror_operations,
     operation_created,
     owned_operation,
+    record_completed_operation,
     release_expired_operations,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "operation_created",
     "owned_operation",
     "prune_events",
+    "record_completed_operation",
     "record_events",
     "release_expired_operations",
     "store_response",

@@ -48,6 +48,31 @@ def begin_operation(
     return operation
 
 
+def record_completed_operation(
+    *,
+    kind: str,
+    created_by: UUID | None,
+    project_id: UUID | None,
+    total: int,
+    result: Mapping[str, Any],
+) -> Operation:
+    """Store an operation that succeeded in the caller's transaction, as its last step."""
+    operation = Operation.objects.create(
+        kind=kind,
+        status=OperationStatus.SUCCEEDED,
+        created_by_id=created_by,
+        project_id=project_id,
+        progress=total,
+        total=total,
+        result=dict(result),
+        request_id=current_request_id(),
+        finished_at=timezone.now(),
+        generation=2,  # as if it had been created and then ended
+    )
+    record_events([_event(operation, f"operation.{kind}") for kind in ("created", "finished")])
+    return operation
+
+
 def claim_operation(operation_id: UUID) -> Operation | None:
     """Claim a pending operation; None if another worker has claimed it or it has ended.
 

@@ -12,9 +12,8 @@ from apps.accounts.models import Project
 from apps.common.core.errors import FieldProblem, TransientError
 from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse, body_digest
 from apps.common.infrastructure.request_id import current_request_id
-from apps.operations.core.states import OperationStatus
 from apps.operations.selectors import stored_responses
-from apps.operations.services import begin_operation, finish_operation, store_responses
+from apps.operations.services import record_completed_operation, store_responses
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.submission import Parsed, caller_as_user, job_url
 from apps.workloads.models import Batch, Job
@@ -73,7 +72,6 @@ def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
         total=bulk.total,
         accepted=len(fresh) + len(replayed),
     )
-    batch.save(force_insert=True)
     submitted = submit_jobs(
         [bulk.parsed.specs[i] for i in fresh],
         project=bulk.project,
@@ -82,7 +80,8 @@ def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
         batch=batch,
     )
     jobs = dict(zip(fresh, submitted, strict=True))
-    Batch.objects.filter(pk=batch.pk).update(items=_items(bulk, jobs, replayed, reused))
+    batch.items = _items(bulk, jobs, replayed, reused)
+    batch.save(force_insert=True)  # after its jobs: the reference is checked at the commit
     responses = [(keyed[i], _keyed_response(job)) for i, job in jobs.items() if i in keyed]
     if store_responses(responses) != len(responses):
         raise _KeyTaken
@@ -91,14 +90,13 @@ def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
 
 
 def _finished(bulk: Bulk, body: dict[str, Any]) -> tuple[dict[str, Any], UUID]:
-    operation = begin_operation(
+    operation = record_completed_operation(
         kind="batch.submit",
         created_by=bulk.principal.user_id,
         project_id=bulk.project.pk,
         total=bulk.total,
+        result={"batch": body["id"], "accepted": body["accepted"], "rejected": body["rejected"]},
     )
-    result = {"batch": body["id"], "accepted": body["accepted"], "rejected": body["rejected"]}
-    finish_operation(operation.pk, status=OperationStatus.SUCCEEDED, result=result)
     return body | {"operation": str(operation.pk)}, operation.pk
 
 
