@@ -69,7 +69,8 @@ def test_a_sweep_that_closes_a_server_is_no_administrative_act(db: None) -> None
 def test_importing_a_cluster_is_recorded(db: None) -> None:
     build_cluster()
     entry = latest("cluster.imported")
-    assert entry.after == {"servers": 3, "first": "srv-1", "last": "srv-3", "labels": ["zone"]}
+    added = {"servers": 3, "first": "srv-1", "last": "srv-3", "labels": ["zone"]}
+    assert entry.after == {**added, "racks": ["r1"]}
 
 
 def test_changing_an_application_is_recorded(power: APIClient, operator: User) -> None:

@@ -88,7 +88,6 @@ ALLOWED: Final = {
             "scheduling.selectors.queue.scored_estimates",
             "scheduling.selectors.queue.waiting_queue",
             "scheduling.selectors.shadows.decisions_after",
-            "workloads.api.bulk._attempt",
             "workloads.selectors.has_incomplete_jobs",
             "workloads.selectors.waiting_projects",
             "workloads.selectors.locked_generation",
