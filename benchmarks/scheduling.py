@@ -140,7 +140,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--seconds", type=float, default=60.0, help="of bulk submission")
     parser.add_argument("--rate", type=float, default=500.0, help="jobs/s of the latency")
-    parser.add_argument("--turns", type=int, default=12, help="batches of decisions")
+    parser.add_argument("--turns", type=int, default=48, help="batches of decisions")
     return parser.parse_args()
 
 

@@ -38,12 +38,11 @@ from apps.inventory.core.snapshot import Floats, Ints, Shorts, Topology
 from apps.scheduling.core import chance, encoding, loss
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import MAX_CANDIDATES, Request
+from apps.scheduling.core.types import Request, stored_candidates
 
 LOSS: Final = 0.002  # log performance: units within it of the best are equally good
 ELSEWHERE: Final = 0.2  # log performance that a unit of another agent's share loses, by ln agents
 BLOCK: Final = 64  # servers; of equally good units, those of a random block come first
-EXPLAINED: Final = 8  # candidates stored with the decision on one unit
 MAX_EXPONENT: Final = 700.0  # of a double
 STEPS: Final = 1 << 30  # of a score of 1, in the integer keys
 TIED: Final = round(LOSS * STEPS)
@@ -124,13 +123,8 @@ def score(
         closeness=total,
         headroom=request.tolerated - pressures,
         expectations=expectations(state, request, servers),
-        listed=listed(request),
+        listed=stored_candidates(request.units),
     )
-
-
-def listed(request: Request) -> int:
-    """Return the number of candidates that are stored with a decision."""
-    return EXPLAINED if request.units == 1 else MAX_CANDIDATES
 
 
 def _turns(topology: Topology, servers: Shorts, seed: int) -> Ints:

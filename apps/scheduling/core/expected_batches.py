@@ -11,13 +11,12 @@ import numpy as np
 from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.expected import EXPLAINED
 from apps.scheduling.core.filters import FILTERS
 from apps.scheduling.core.policies import NO_RANKS, RANK_THRESHOLD, RankedCandidates
 from apps.scheduling.core.ranking_batch import Found
 from apps.scheduling.core.ranking_kernels import ELIGIBLE
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import Placed, Request
+from apps.scheduling.core.types import EXPLAINED, Placed, Request
 
 _FIRST: Final = as_readonly(np.zeros(1, dtype=np.int64))
 _UNKNOWN: Final = float("nan")

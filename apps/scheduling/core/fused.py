@@ -8,7 +8,7 @@ import numpy as np
 
 from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot
-from apps.scheduling.core import expected, policies, scorers
+from apps.scheduling.core import policies, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.encoding import MARGIN, Form
@@ -17,7 +17,14 @@ from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.guarantee import default_sample
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Refused, Request, Within
+from apps.scheduling.core.types import (
+    DEFAULT_SAMPLE,
+    Placed,
+    Refused,
+    Request,
+    Within,
+    stored_candidates,
+)
 
 if TYPE_CHECKING:
     from apps.scheduling.core.expected_rankings import ExpectedRankings
@@ -252,7 +259,7 @@ class FusedExpected(CompiledPolicy):
         if request.locality or request.spread:
             return super()._decide(state, request, seed)
         assert self._rankings is not None  # noqa: S101 - it made the state
-        count = max(request.units, expected.listed(request))
+        count = max(request.units, stored_candidates(request.units))
         best, ranking = self._rankings.best(request, count, seed)
         *by_filter, units = ranking.counts.tolist()
         by_filter[0] = state.busy
@@ -265,7 +272,13 @@ class FusedExpected(CompiledPolicy):
             return refused(state, request, eligibility, examined=0, seed=seed)
         scores = Scores(
             *(best.units, best.servers, best.key, np.full(best.units.size, np.nan), _UNKNOWN),
-            *(best.score, best.headroom, units, best.expectations, expected.listed(request)),
+            *(
+                best.score,
+                best.headroom,
+                units,
+                best.expectations,
+                stored_candidates(request.units),
+            ),
         )
         picked = _FIRST if request.units == 1 else self._pick(state, request, eligibility, scores)
         if picked.size < min(request.units, units) and scores.units.size < units:

@@ -12,7 +12,7 @@ from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.fused import CompiledPolicy
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import MAX_CANDIDATES, Placed, Refused, Request
+from apps.scheduling.core.types import EXPLAINED, Placed, Refused, Request
 
 if TYPE_CHECKING:
     from apps.scheduling.core.paragon_rankings import ParagonRankings
@@ -43,7 +43,7 @@ class FusedParagon(CompiledPolicy):
         if request.units > 1 or request.measure_rank:
             return super()._decide(state, request, seed)
         assert self._rankings is not None  # noqa: S101 - it made the state
-        found, fits = self._rankings.search(request, MAX_CANDIDATES, limit=self._limit, seed=seed)
+        found, fits = self._rankings.search(request, EXPLAINED, limit=self._limit, seed=seed)
         *by_filter, units = fits.counts.tolist()
         by_filter[0] = state.busy
         dropped = {name: n for name, n in zip(FILTERS, by_filter, strict=True) if n}
@@ -52,7 +52,7 @@ class FusedParagon(CompiledPolicy):
             return refused(state, request, eligibility, examined=0, seed=seed)
         scores = Scores(
             *(found.unit, found.server, found.key, np.full(found.unit.size, np.nan), _UNKNOWN),
-            *(-found.norm, found.headroom, int(fits.reached.sum())),
+            *(-found.norm, found.headroom, int(fits.reached.sum()), None, EXPLAINED),
         )
         scored = policies.ScoredSample(eligibility, scores, _FIRST)
         return self._placed(state, request, scored, seed=seed)

@@ -19,7 +19,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
 from apps.scheduling.core import chance, encoding
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.scorers import Scores, speed_steps
-from apps.scheduling.core.types import Request
+from apps.scheduling.core.types import Request, stored_candidates
 
 LIMIT: Final = 4_000_000  # comparisons of one search: about 20 ms
 STEPS: Final = 1 << 20  # of a score of 1, in the integer keys
@@ -217,4 +217,7 @@ def _scores(
     sizes = state.snapshot.topology.server_units[servers]
     pressures = encoding.pressure(state.server_caused[servers], sizes)
     unknown, headroom = np.full(units.size, np.nan), request.tolerated - pressures
-    return Scores(units, servers, key, unknown, float("nan"), shown, headroom)
+    return Scores(
+        *(units, servers, key, unknown, float("nan"), shown, headroom),
+        listed=stored_candidates(request.units),
+    )

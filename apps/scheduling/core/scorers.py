@@ -14,7 +14,7 @@ from apps.inventory.core.snapshot import Floats, Ints, Shorts
 from apps.scheduling.core import chance, encoding
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.types import MAX_CANDIDATES, Request
+from apps.scheduling.core.types import MAX_CANDIDATES, Request, stored_candidates
 
 SPEED_STEPS: Final = 1000  # platforms within 0.1 % of each other count as equally fast
 LOAD_STEPS: Final = 1 << 40  # resolution sufficient for b / M with any M below a million
@@ -142,7 +142,10 @@ def plain_scores(
     pressures = encoding.pressure(state.server_caused[servers], topology.server_units[servers])
     unknown = np.full(units.size, np.nan)
     headroom = request.tolerated - pressures
-    return Scores(units, servers, key, unknown, float("nan"), shown, headroom)
+    return Scores(
+        *(units, servers, key, unknown, float("nan"), shown, headroom),
+        listed=stored_candidates(request.units),
+    )
 
 
 def beyond_tolerance(headroom: Sequence[Sequence[float] | Floats]) -> float:

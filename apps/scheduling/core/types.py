@@ -20,6 +20,12 @@ MAX_UNITS: Final = 64  # the largest size of a job (docs/policies.md, "Sizes")
 MAX_SAMPLE: Final = 32  # Tarcil §5.1: with R > 32, conflicts become frequent
 DEFAULT_SAMPLE: Final = 8
 MAX_CANDIDATES: Final = 32  # stored with a decision: the best of those examined
+EXPLAINED: Final = 8  # the same for one unit, if all units were rated
+
+
+def stored_candidates(units: int) -> int:
+    """Return how many candidates are stored with a decision that rated all units."""
+    return EXPLAINED if units == 1 else MAX_CANDIDATES
 
 
 class Within(StrEnum):

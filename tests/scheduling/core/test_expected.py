@@ -13,10 +13,10 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import loss, policies
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.expected import BLOCK, EXPLAINED, Weights, score
+from apps.scheduling.core.expected import BLOCK, Weights, score
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import MemoryCluster
-from apps.scheduling.core.types import Placed, Within
+from apps.scheduling.core.types import EXPLAINED, Placed, Within
 from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 SIZES = (4, 8, 16, 1, 2, 4, 8, 16)
