@@ -15,7 +15,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
 from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, take_units
 from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, append
-from apps.scheduling.core.ranking_scores import Ranking, Scratch, rank_all, rank_changed
+from apps.scheduling.core.ranking_scores import Ranking, Scratch, update
 from apps.scheduling.core.ranking_search import Best, Blocks, Listing, describe, list_best
 
 
@@ -114,24 +114,6 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         idle = 1.0 - busy / cluster.unit_free.size
         cluster.idle[0] = idle * idle
     return jobs.row.size
-
-
-@jit(makes_arrays=False)
-def update(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
-    cluster: Cluster,
-    ranking: Ranking,
-    demand: Demand,
-    weights: Weights,
-    log: ChangeLog,
-    seen: int,
-    scratch: Scratch,
-) -> None:
-    """Rank the servers that have changed since, or all if they are not known or as many."""
-    first, count = log.bounds[FIRST], log.bounds[COUNT]
-    if seen >= first and first + count - seen <= cluster.server_units.size:
-        rank_changed(cluster, ranking, demand, weights, log, seen, scratch)
-    else:
-        rank_all(cluster, ranking, demand, weights, scratch)
 
 
 @jit(makes_arrays=False, forceinline=True)

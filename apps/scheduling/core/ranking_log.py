@@ -140,6 +140,16 @@ def write_terms(terms: Terms, cluster: Cluster, at: int, s: int) -> None:
         terms.exposure[i, at] = np.float64(cluster.server_exposure[s, i]) / others
 
 
+@jit(makes_arrays=False, forceinline=True)
+def knows(log: ChangeLog, seen: int) -> bool:
+    """Return whether the log keeps all changes from number ``seen`` on, at most one per server.
+
+    With more changes, ranking all servers is cheaper.
+    """
+    first, count = log.bounds[FIRST], log.bounds[COUNT]
+    return seen >= first and first + count - seen <= log.place.size
+
+
 @jit()
 def changed_since(log: ChangeLog, seen: int) -> Shorts:
     """Return the servers of the entries from a number on, each once. O(c)."""

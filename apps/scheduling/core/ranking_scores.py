@@ -22,7 +22,14 @@ from apps.scheduling.core.ranking_kernels import (
     first_filter,
     lasting_filter,
 )
-from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, Terms, write_terms
+from apps.scheduling.core.ranking_log import (
+    COUNT,
+    FIRST,
+    ChangeLog,
+    Terms,
+    knows,
+    write_terms,
+)
 
 _DRIFT: Final = 0.01  # of the bounds, before they are computed again
 _PER_DECAY = 1.0 / DECAY
@@ -64,11 +71,37 @@ class Scratch(NamedTuple):
 
 
 @jit(makes_arrays=False)
-def rank_all(
+def update(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+    cluster: Cluster,
+    ranking: Ranking,
+    demand: Demand,
+    weights: Weights,
+    log: ChangeLog,
+    seen: int,
+    scratch: Scratch,
+) -> None:
+    """Update a ranking that includes the changes before number ``seen``.
+
+    Ranks the changed servers if the log knows them, otherwise all. Computes all bounds again if
+    all servers were ranked, or if ``Cluster.idle`` left the values for which the bounds are used.
+    O(c·N) for c changes, or O(S·N).
+    """
+    is_known = knows(log, seen)
+    if is_known:
+        _rank_changed(ranking, demand, weights, log, seen, scratch)
+    else:
+        _rank_all(cluster, ranking, demand, weights, scratch)
+    if not is_known or abs(cluster.idle[0] - ranking.idle[0]) > _width(weights):
+        ranking.idle[0] = cluster.idle[0]
+        for b in range(ranking.bound.shape[0]):
+            bound(cluster, ranking, weights, b)
+
+
+@jit(makes_arrays=False)
+def _rank_all(
     cluster: Cluster, ranking: Ranking, demand: Demand, weights: Weights, scratch: Scratch
 ) -> None:
-    """Rank all servers. O(S·N)."""
-    ranking.idle[0] = cluster.idle[0]
+    """Rank all servers, without the bounds. O(S·N)."""
     servers, chunk = cluster.server_units.size, scratch.terms.server.size
     for first in range(0, servers, chunk):
         count = min(chunk, servers - first)
@@ -80,13 +113,10 @@ def rank_all(
             scratch.was[c] = int(ranking.base[s, 1]) & _STATE  # without the filter that lasts
             scratch.was[c] |= lasting_filter(cluster, demand, s) << _LASTING
             _rank(ranking, demand, weights, scratch.terms, c, scratch, c)
-    for b in range(ranking.bound.shape[0]):
-        bound(cluster, ranking, weights, b)
 
 
 @jit(makes_arrays=False)
-def rank_changed(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
-    cluster: Cluster,
+def _rank_changed(
     ranking: Ranking,
     demand: Demand,
     weights: Weights,
@@ -94,10 +124,7 @@ def rank_changed(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     seen: int,
     scratch: Scratch,
 ) -> None:
-    """Rank the servers that changed since, and compute all bounds again if the load has changed.
-
-    O(c·N) for c changes.
-    """
+    """Rank the servers that changed, and raise the bounds of their blocks. O(c·N)."""
     begin, end = seen - log.bounds[FIRST], log.bounds[COUNT]
     for c in range(begin, end):  # reads from memory, none of which waits for another
         scratch.was[c - begin] = int(ranking.base[log.terms.server[c], 1])
@@ -107,10 +134,6 @@ def rank_changed(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
             _rank(ranking, demand, weights, log.terms, c, scratch, c - begin)
             # a bound that became too high is corrected when it is read
             _raise_bound(ranking, weights, log.terms.server[c], log.terms.busy[c])
-    if abs(cluster.idle[0] - ranking.idle[0]) > _width(weights):
-        ranking.idle[0] = cluster.idle[0]
-        for b in range(ranking.bound.shape[0]):
-            bound(cluster, ranking, weights, b)
 
 
 @jit(makes_arrays=False)

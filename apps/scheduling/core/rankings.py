@@ -110,7 +110,7 @@ class RankedState(BatchState):
         return ranking_log.changed_since(self.log, seen) if self.knows(seen) else None
 
     def knows(self, seen: int) -> bool:
-        """Whether the servers that have changed since are known, and fewer than all."""
+        """Return `ranking_log.knows`, without the 3 µs of a compiled call."""
         first, count = self.log.bounds.tolist()
         return seen >= first and first + count - seen <= self.facts.server_units.size
 
