@@ -244,10 +244,12 @@ def test_usage_and_progress_of_a_command_are_measured(
     target = {"kind": "completion_time", "seconds": 1e6}
     job = site.submit(sys.executable, "-c", code, target=target)
     site.until(job, "running")
-    sample = eventually(lambda: JobSample.objects.filter(job=job, progress=0.25).first())
+    # a sample at the start may have progress, but no rate yet
+    rated = JobSample.objects.filter(job=job, progress=0.25, performance__isnull=False)
+    sample = eventually(rated.first)
     assert 0 < sample.cpu_share < 1
-    assert sample.blocked > 0.2
-    assert sample.run_wait >= 0.0
+    assert sample.blocked > 0.0
+    assert sample.blocked + sample.run_wait > 0.2  # on a busy machine it waits for a core
     assert sample.memory_bytes > 2**26
     assert 0.0 <= sample.cpu_pressure <= 1.0
     assert sample.performance > 0.0

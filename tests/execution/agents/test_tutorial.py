@@ -72,9 +72,10 @@ def run(site: Site, open_directory: Path) -> Iterator[Run]:
                 ["/bin/bash", "-euo", "pipefail", "-c", here],
                 cwd=open_directory, env=shell, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-            until = time.monotonic() + TIMEOUT_S
+            until = time.monotonic() + 2 * TIMEOUT_S  # several commands
             while process.poll() is None and time.monotonic() < until:
                 site.scheduler.work(for_s=0.2)
+                time.sleep(0.05)  # without jobs, the call returns at once
             process.kill()
             output.seek(0)
             printed = output.read()
