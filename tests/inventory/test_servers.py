@@ -75,6 +75,13 @@ def test_another_switch_is_announced_to_agents_and_recorded() -> None:
     assert [kind for kind, _ in changes()] == ["topology", "topology"]
 
 
+def test_a_rack_without_servers_gets_its_switch_without_an_announcement() -> None:
+    import_cluster(SPEC)
+    factories.server("z", rack="rack-9").delete()
+    assert import_cluster(replace(SPEC, racks=(RackSpec("rack-9", "agg-1"),))) == 0
+    assert [kind for kind, _ in changes()] == ["topology"]
+
+
 def test_racks_without_a_switch_stand_alone() -> None:
     import_cluster(SPEC)
     assert topology().server_switch().tolist() == [0, 1]

@@ -292,6 +292,27 @@ def test_easy_backfill_reserves_for_no_job_of_one_unit() -> None:
     assert reservations() == []
 
 
+def test_a_plan_that_fails_is_not_repeated_for_equal_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each plan reads all allocations, and a service says of no unit when it is free."""
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    service = {"target": {"kind": "ips", "ips": 1.0}, "target_kind": "ips"}
+    job(application, 4, 0, **service)
+    decide(by)
+    planned: list[int] = []
+
+    def counted(of: Any, *rest: Any) -> None:
+        planned.append(of.units)
+
+    monkeypatch.setattr("apps.scheduling.services.reservations.plan", counted)
+    for units in (2, 2, 3, 2):
+        late(application, units)
+    decide(by)
+    assert sorted(planned) == [2, 3]
+
+
 def test_an_agent_that_has_not_read_a_new_reservation_cannot_break_it() -> None:
     """The reservation is stored between the choice of an agent and its commit."""
     build("a")

@@ -115,10 +115,10 @@ def import_cluster(spec: ClusterSpec) -> int:
         )
         if servers or moved:
             record_act(Act("cluster.imported", "1", row.name, after=_added(servers, moved)))
+            changed = servers[:1] or Server.objects.filter(rack__name__in=moved)[:1]
             now = selectors.cluster_time()
-            first = servers[0].pk if servers else Server.objects.filter(rack__name=moved[0])[0].pk
             append_changes(
-                [NewChange(ChangeKind.TOPOLOGY, first)],
+                [NewChange(ChangeKind.TOPOLOGY, server.pk) for server in changed],
                 at=now.at,
                 cluster_s=now.cluster_s,
             )

@@ -69,7 +69,7 @@ def record_completed_operation(
         finished_at=timezone.now(),
         generation=2,  # as if it had been created and then ended
     )
-    record_events([_event(operation, f"operation.{kind}") for kind in ("created", "finished")])
+    record_events([_event(operation, f"operation.{step}") for step in ("created", "finished")])
     return operation
 
 

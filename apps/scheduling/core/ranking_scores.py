@@ -235,9 +235,7 @@ def reach(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> float
     The highest score of a block is a convex function of ``Cluster.idle``, as that of each server
     is linear. So it is never above the line between its values at two ends.
     """
-    low, high = ranking.bound[b, 0], ranking.bound[b, 1]
-    value = low + _drifted(cluster, ranking, weights) * (high - low) + ROUNDING
-    return value if low > -np.inf else -np.inf
+    return _between(ranking, b, _drifted(cluster, ranking, weights))
 
 
 @jit(makes_arrays=False)
@@ -245,9 +243,15 @@ def reach_all(cluster: Cluster, ranking: Ranking, weights: Weights, into: Floats
     """Write `reach` of all blocks. O(B)."""
     at = _drifted(cluster, ranking, weights)
     for b in range(into.size):
-        low, high = ranking.bound[b, 0], ranking.bound[b, 1]
-        value = low + at * (high - low) + ROUNDING
-        into[b] = value if low > -np.inf else -np.inf
+        into[b] = _between(ranking, b, at)
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _between(ranking: Ranking, b: int, at: float) -> float:
+    """Return the value of the line between the two bounds of a block; -inf without servers."""
+    low, high = ranking.bound[b, 0], ranking.bound[b, 1]
+    value = low + at * (high - low) + ROUNDING
+    return value if low > -np.inf else -np.inf
 
 
 @jit(makes_arrays=False, forceinline=True)

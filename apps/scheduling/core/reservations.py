@@ -87,6 +87,15 @@ def plan(
     return Plan(units[end - request.units + 1 : end + 1], float(free_s[units[end]]))
 
 
+def demand_of(request: Request) -> tuple[object, ...]:
+    """Return all that `plan` reads of a request: equal requests get equal plans."""
+    return (
+        *(request.units, request.locality, request.spread),
+        *(request.platforms, request.labels, request.excluded),
+        *(request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes),
+    )
+
+
 def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> Bools:
     """(S,) True for the open servers that a request may use."""
     topology = snapshot.topology

@@ -8,7 +8,7 @@ from django.conf import settings
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.reservations import SHORT_OF_UNITS
+from apps.scheduling.core.reservations import SHORT_OF_UNITS, demand_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
@@ -26,6 +26,7 @@ def reserve_for_waiting(
     if not entitled or not settings.MAX_RESERVATIONS:
         return
     now_s, kept = cluster_now(), {each.job: each.start_s for each in reservations()}
+    failed: set[tuple[object, ...]] = set()
     for refusal in sorted(entitled, key=lambda r: -r.job.elapsed_s):
         start_s = kept.get(refusal.job.id)
         is_late = start_s is not None and start_s < now_s
@@ -35,8 +36,12 @@ def reserve_for_waiting(
         if refusal.request is None or refusal.topology is not snapshot.topology:
             continue
         request = replace(refusal.request, units=_units_at_once(refusal.request))
+        if demand_of(request) in failed:
+            continue  # a plan reads all allocations, and another one fails too
         if reserve(refusal.job.id, request, snapshot, facts_of(snapshot.topology)):
             kept[refusal.job.id] = now_s
+        else:
+            failed.add(demand_of(request))
 
 
 def _may_reserve(refusal: Refusal) -> bool:

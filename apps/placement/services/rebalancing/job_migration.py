@@ -197,9 +197,9 @@ def _misfit(asked: JobMigration, migration: PlannedMigration) -> str:
     return ""
 
 
-_PLACES: Final[Mapping[str, Callable[[Rack], str]]] = {
-    "rack": lambda rack: rack.name,
-    "switch": lambda rack: rack.switch or f"of rack {rack.name} alone",
+_PLACES: Final[Mapping[str, Callable[[Rack], object]]] = {
+    "rack": lambda rack: rack.pk,
+    "switch": lambda rack: rack.switch or rack.pk,  # a rack without one stands alone
 }
 
 
