@@ -16,6 +16,8 @@ from psycopg.postgres import types
 from psycopg.pq import Format
 
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.collector import spare_loaded_objects
+from apps.common.infrastructure.database import write_json_fast
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
 from apps.scheduling.core import encoding
 from apps.scheduling.core import tarcil_batch_kernels as kernels
@@ -75,6 +77,7 @@ def whole_decisions(servers: int, turns: int, policy: str = "expected") -> Rate:
     """Decide, build the records and commit in memory; as many jobs end meanwhile."""
     store, held = busy_cluster(servers)
     decider, rng = make(policy), np.random.default_rng(2)
+    spare_loaded_objects()  # as agents do
     written = used = decided = 0.0
     for turn, batch in enumerate(_turns(turns + 3, rng)):
         began = time.process_time()
@@ -109,17 +112,12 @@ def _record_sizes(decided: list[Placed], store: MemoryCluster) -> list[int]:
     job: Any = _JOB
     sized_job = SizedJob(job, None, job, _SIZED, job, store.topology)
     agent = AgentIdentity("agent-1", "expected", 1, "1.0")
-    won = [
-        (
-            Proposal(sized_job, placed, 1e-4),
-            Grant(
-                _JOB.id, _JOB.id, Claim(placed.job, [0], [0], [_NONE], whole=False), (0,), (), ()
-            ),
-        )
-        for placed in decided
-    ]
+    # The store has granted the units already.
+    grant = Grant(_JOB.id, _JOB.id, Claim("", [0], [0], [_NONE], whole=False), (0,), (), ())
+    won = [(Proposal(sized_job, placed, 1e-4), grant) for placed in decided]
     rows = decisions.placed_rows(won, decisions.Occasion(agent, _NOW, 1.0), {_JOB.id: 0.1})
     as_sent = Transformer()
+    write_json_fast(as_sent)
     as_sent.set_dumper_types(
         [types.get_oid(name) for name in decisions.COLUMNS.values()], Format.BINARY
     )

@@ -6,9 +6,12 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 import psycopg
 from django.db import OperationalError, connection, transaction
 from django.db.models import DateTimeField, Func
+from psycopg.abc import AdaptContext
+from psycopg.types.json import set_json_dumps
 
 _CANCELLED: Final = "57014"
 
@@ -114,6 +117,14 @@ class DatabaseClock(Func):
     output_field = DateTimeField()
 
 
+def write_json_fast(context: AdaptContext) -> None:
+    """Let a cursor or connection write JSON by a compiled library: for rows of small objects.
+
+    It writes numbers that are not finite as null, and refuses keys that are not text.
+    """
+    set_json_dumps(orjson.dumps, context)
+
+
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Append rows with COPY: some ten times the speed of INSERT, for hundreds of rows and more."""
     names = ", ".join(f'"{column}"' for column in columns)
@@ -133,10 +144,10 @@ def copy_binary_rows(table: str, types: Mapping[str, str], rows: Iterable[Sequen
     types : the exact PostgreSQL type of each column, such as "int4"; JSON is passed as objects
     """
     names = ", ".join(f'"{column}"' for column in types)
-    with (
-        connection.cursor() as cursor,
-        cursor.copy(f'COPY "{table}" ({names}) FROM STDIN (FORMAT BINARY)') as copy,
-    ):
-        copy.set_types([*types.values()])
-        for row in rows:
-            copy.write_row(row)
+    statement = f'COPY "{table}" ({names}) FROM STDIN (FORMAT BINARY)'
+    with connection.cursor() as cursor:
+        write_json_fast(cursor.cursor)
+        with cursor.copy(statement) as copy:
+            copy.set_types([*types.values()])
+            for row in rows:
+                copy.write_row(row)

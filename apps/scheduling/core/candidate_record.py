@@ -7,14 +7,15 @@ each decision; the bytes of one decision are a slice of the result.
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.inventory.core.snapshot import Bools, Floats, Topology
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Topology
 from apps.scheduling.core import candidate_layout as layout
 from apps.scheduling.core.policies import RankedCandidates
+from apps.scheduling.core.run_candidates import RunCandidates, listed
 from apps.scheduling.core.types import Candidate, Expectation, Verdict
 
 _MAX_SERVER, _MAX_CORE = 2**32 - 1, 2**16 - 1
@@ -28,15 +29,15 @@ _CHOSEN, _OUTRANKED, _TOO_NOISY, _NO_ROOM = map(
 def pack_candidates(decided: Sequence[Sequence[Candidate]], topology: Topology) -> list[bytes]:
     """Pack the examined units of decisions, each best first, for `candidate_layout.unpack`."""
     packed = [b""] * len(decided)
-    groups: dict[int, list[int]] = {}
+    groups: dict[tuple[int, int], list[int]] = {}
     for i, candidates in enumerate(decided):
         if not len(candidates):
             continue
         if isinstance(candidates, RankedCandidates):
-            groups.setdefault(_kind(candidates), []).append(i)
+            groups.setdefault(_group(candidates), []).append(i)
         else:
             packed[i] = layout.pack(_described(candidates, topology))
-    for kind, places in groups.items():
+    for (kind, _), places in groups.items():
         ranked: list[Any] = [decided[i] for i in places]
         for i, data in zip(places, _packed(kind, ranked, topology), strict=True):
             packed[i] = data
@@ -48,30 +49,28 @@ def candidates_json(candidates: Sequence[Candidate], topology: Topology) -> list
     return layout.unpack(pack_candidates([candidates], topology)[0])
 
 
-def _kind(candidates: RankedCandidates) -> int:
+def _group(candidates: RankedCandidates) -> tuple[int, int]:
+    """Return the kind of a decision, and what its candidates share with others that it groups."""
+    if isinstance(candidates, RunCandidates):
+        return layout.EXPECTED, id(candidates.found)
     if candidates.scores.expectations is not None:
-        return layout.EXPECTED
-    return layout.SCORE if math.isnan(candidates.scores.target) else layout.QUALITY
+        return layout.EXPECTED, 0
+    return layout.SCORE if math.isnan(candidates.scores.target) else layout.QUALITY, 0
 
 
 def _packed(kind: int, ranked: Sequence[RankedCandidates], topology: Topology) -> list[bytes]:
-    """Pack decisions of one kind. O(k·N) for k candidates of all of them."""
+    """Pack decisions of one group. O(k·N) for k candidates of all of them."""
     counts = [len(candidates) for candidates in ranked]
     ends = list(accumulate(counts))
-    columns = _Columns(ranked, counts)
+    columns = _columns(kind, ranked, counts)
     records = np.empty(ends[-1], dtype=layout.RECORDS[kind])
-    servers = topology.server_id[columns.joined("servers")]
-    cores = topology.unit_core[columns.joined("units")]
-    quality = columns.joined("quality")
-    target = np.repeat([candidates.scores.target for candidates in ranked], counts)
-    scores = columns.scores(kind, quality, target)
+    servers, cores = topology.server_id[columns.servers], topology.unit_core[columns.units]
     records["server_id"], records["core"] = servers, cores
-    records["verdict"] = _verdicts(ranked, ends, is_noisy=quality < target)
+    records["verdict"] = _verdicts(ranked, ends, is_noisy=columns.is_noisy)
     fits = (servers >= 0) & (servers <= _MAX_SERVER) & (cores >= 0) & (cores <= _MAX_CORE)
-    if kind != layout.QUALITY:
-        fits &= ~(np.isfinite(quality) | np.isfinite(target))
-    fits &= _write(records["headroom"], columns.joined("headroom"), layout.TENTHS)
-    fits &= _write(records["numbers"], scores, layout.MILLIONTHS)
+    fits &= columns.has_place
+    fits &= _write(records["headroom"], columns.headroom, layout.TENTHS)
+    fits &= _write(records["numbers"], columns.numbers, layout.MILLIONTHS)
     data, size = records.tobytes(), records.itemsize
     return [
         layout.header(kind, count) + data[(end - count) * size : end * size]
@@ -83,26 +82,57 @@ def _packed(kind: int, ranked: Sequence[RankedCandidates], topology: Topology) -
     ]
 
 
-class _Columns:
-    """The columns of the scores of decisions, one after the other."""
+class _Columns(NamedTuple):
+    """The columns of the candidates of decisions, one decision after the other.
 
-    def __init__(self, ranked: Sequence[RankedCandidates], counts: Sequence[int]) -> None:
-        self._scores = [
-            (candidates.scores, n) for candidates, n in zip(ranked, counts, strict=True)
-        ]
+    numbers : those of `candidate_layout`, closeness first
+    is_noisy : the quality misses the target
+    has_place : `candidate_layout` has a place for all numbers of the candidate
+    """
 
-    def joined(self, name: str) -> Any:
-        """Return a column of the stored candidates."""
-        return np.concatenate([getattr(scores, name)[:count] for scores, count in self._scores])
+    servers: Shorts
+    units: Ints
+    headroom: Floats
+    numbers: Floats
+    is_noisy: Bools
+    has_place: Bools
 
-    def scores(self, kind: int, quality: Floats, target: Floats) -> Floats:
-        """Return the columns of `candidate_layout`, closeness first."""
-        closeness = self.joined("closeness")
-        if kind == layout.SCORE:
-            return closeness[:, None]
-        if kind == layout.QUALITY:
-            return np.column_stack((closeness, quality, target))
-        return np.column_stack((closeness, self.joined("expectations")))
+
+def _columns(kind: int, ranked: Sequence[RankedCandidates], counts: Sequence[int]) -> _Columns:
+    if isinstance(ranked[0], RunCandidates):
+        return _columns_of_run(cast("Sequence[RunCandidates]", ranked))
+    scores = [(candidates.scores, n) for candidates, n in zip(ranked, counts, strict=True)]
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(each, name)[:count] for each, count in scores])
+
+    quality, closeness = joined("quality"), joined("closeness")
+    target = np.repeat([each.target for each, _ in scores], counts)
+    has_place = np.ones(quality.size, dtype=np.bool_)
+    if kind != layout.QUALITY:
+        has_place = ~(np.isfinite(quality) | np.isfinite(target))
+    numbers = closeness[:, None]
+    if kind == layout.QUALITY:
+        numbers = np.column_stack((closeness, quality, target))
+    elif kind == layout.EXPECTED:
+        numbers = np.column_stack((closeness, joined("expectations")))
+    places = joined("servers"), joined("units"), joined("headroom")
+    return _Columns(*places, numbers, quality < target, has_place)
+
+
+def _columns_of_run(ranked: Sequence[RunCandidates]) -> _Columns:
+    """Return the columns of decisions of one run, which has neither qualities nor targets."""
+    found, (jobs, is_filled) = ranked[0].found, listed(ranked)
+
+    def joined(values: NDArray[Any]) -> Any:
+        return values[jobs][is_filled]
+
+    numbers = np.column_stack((joined(found.score), joined(found.expectations)))
+    return _Columns(
+        *(joined(found.servers), joined(found.units), joined(found.headroom), numbers),
+        is_noisy=np.zeros(len(numbers), dtype=np.bool_),
+        has_place=np.ones(len(numbers), dtype=np.bool_),
+    )
 
 
 def _write(into: NDArray[np.signedinteger[Any]], values: Floats, scale: float) -> Bools:

@@ -4,22 +4,17 @@ Imported by processes that decide, never by the web process.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
-from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import FILTERS
-from apps.scheduling.core.policies import NO_RANKS, RANK_THRESHOLD, RankedCandidates
+from apps.scheduling.core.policies import NO_RANKS, RANK_THRESHOLD
 from apps.scheduling.core.ranking_batch import Found
 from apps.scheduling.core.ranking_kernels import ELIGIBLE
-from apps.scheduling.core.scorers import Scores
+from apps.scheduling.core.run_candidates import RunCandidates
 from apps.scheduling.core.types import EXPLAINED, Placed, Request
-
-_FIRST: Final = as_readonly(np.zeros(1, dtype=np.int64))
-_UNKNOWN: Final = float("nan")
 
 
 def new_found(jobs: int) -> Found:
@@ -42,26 +37,13 @@ def placements(
 ) -> list[Placed]:
     """Return the placements of jobs; ``busy`` units were not free before the first."""
     sizes, counts = found.size.tolist(), found.counts.tolist()
-    taken, unknown = found.units[:, :1].astype(np.int32), np.full(EXPLAINED, np.nan)
-    sequence = state.snapshot.sequence
+    taken, sequence = found.units[:, :1].astype(np.int32), state.snapshot.sequence
     placed = []
     for j, (request, seed) in enumerate(zip(requests, seeds, strict=True)):
-        size, by_filter = sizes[j], counts[j]
+        by_filter = counts[j]
         eligible, by_filter[0] = by_filter.pop(ELIGIBLE), busy + j
-        scores = Scores(
-            found.units[j, :size],
-            found.servers[j, :size],
-            found.key[j, :size],
-            unknown[:size],
-            _UNKNOWN,
-            found.score[j, :size],
-            found.headroom[j, :size],
-            eligible,
-            found.expectations[j, :size],
-            EXPLAINED,
-        )
         dropped = {name: n for name, n in zip(FILTERS, by_filter, strict=True) if n}
-        candidates = RankedCandidates(scores, _FIRST)
+        candidates = RunCandidates(found, j, sizes[j], eligible)
         placed.append(
             Placed(
                 *(request.job, taken[j], candidates, eligible, eligible, dropped),

@@ -361,12 +361,17 @@ class RankedCandidates(Sequence[Candidate]):
 
     Attributes
     ----------
-    scores, picked : the scores, best first, and the positions of the chosen units
+    picked : positions of the chosen units
     """
 
     def __init__(self, scores: Scores, picked: Ints) -> None:
-        self.scores, self.picked = scores, picked
+        self._scores, self.picked = scores, picked
         self._built: tuple[Candidate, ...] | None = None
+
+    @property
+    def scores(self) -> Scores:
+        """The scores, best first."""
+        return self._scores
 
     def __len__(self) -> int:
         return min(self.scores.units.size, self.scores.listed)

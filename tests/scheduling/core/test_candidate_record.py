@@ -17,7 +17,7 @@ from apps.scheduling.core.policies import RankedCandidates
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import Placed
-from tests.scheduling.core.clusters import loaded, request, topology
+from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 CLUSTER = replace(topology((4, 8, 120)), server_id=np.array([0, 9, 2**32 - 1]))
 NUMBERS = st.one_of(
@@ -148,3 +148,17 @@ def test_the_candidates_of_each_kind_of_policy_are_compact(name: str, kind: int)
     assert [data[1] for data in packed] == [kind] * 2
     again = pack_candidates([tuple(candidates) for candidates in examined], snapshot.topology)
     assert packed == again
+
+
+def test_decisions_of_several_runs_are_packed_like_each_alone() -> None:
+    few_units = topology((2, 1, 2))  # the later jobs of a run have fewer candidates
+    snapshot, policy = idle(few_units), make("expected")
+    asked = [request(job=str(job)) for job in range(4)]
+    runs = [policy.place(snapshot, asked, np.random.default_rng(seed)) for seed in (1, 2)]
+    examined = [placed.candidates for run in runs for placed in run if isinstance(placed, Placed)]
+    assert {len(candidates) for candidates in examined} == {5, 4, 3, 2}
+    (other,) = make("tarcil").place(snapshot, asked[:1], np.random.default_rng(3))
+    assert isinstance(other, Placed)
+    mixed = [examined[5], *examined[:5], other.candidates, examined[7], examined[6]]
+    alone = [pack_candidates([tuple(candidates)], few_units)[0] for candidates in mixed]
+    assert pack_candidates(mixed, few_units) == alone
