@@ -1,22 +1,26 @@
 """Performance of jobs by policy, on the emulated cluster, offline, at several loads.
 
     ./dev bench policies [--world W] [--profiles P] [--servers N] [--loads 0.5,0.7] [--seeds 1-5]
-                         [--policies expected,tarcil] [--json]
+                         [--policies expected,tarcil] [--units one|many] [--json]
 
-One-unit jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the
-same times for every policy. Each policy gets the profiles that the live plan infers, with the
-tolerances that the running system assumes; and, as a bound, the hidden truth. Measured for the
-jobs of the second half: the speed relative to the same platform without neighbours, and the speed
-from arrival to end relative to the highest-end platform. Means over the seeds, with 90 % intervals
-of the mean. Stores the result unless it prints JSON, as `policies`, or as `policies-some` if only
-some policies are compared.
+Jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the same times
+for every policy: jobs of one unit, or of 1, 2, 4 and 8 units that start together. Each policy gets
+the profiles that the live plan infers, with the tolerances that the running system assumes; and,
+as a bound, the hidden truth. Measured for the jobs of the second half: the speed relative to the
+same platforms without neighbours; the speed from arrival to end relative to the highest-end
+platform (many units: to the fastest units of the cluster); the share of jobs whose time from
+arrival to end is that of 0.95 of their speed alone on units of median speed, or shorter; and the
+speed that the neighbours of a job lose when it starts, in jobs. Means over the seeds with 90 %
+intervals, and the lead of the default over each policy, seed by seed. Stores the result unless it
+prints JSON: as `policies`, with many units as `policies-many`, with chosen policies as
+`policies-some`.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,12 +29,11 @@ import numpy as np
 from scipy import stats
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
-from apps.emulation.core.truth import Truth
 from apps.emulation.core.worlds import WORLDS, world_named
-from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.registry import DEFAULT, POLICIES, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
-from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineReport, OfflineRun
+from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
+from benchmarks._policy_measures import performances
 from benchmarks._requests import profiled, shapes_of, with_profile
 from benchmarks._results import RESULTS, markdown, store
 from benchmarks.feedback import offline_library
@@ -51,15 +54,24 @@ MEASURES: Final = {
     "hundredth": "p1",
     "near_full_speed": "jobs at 0.95 or more",
     "overall": "overall",
+    "targets_met": "targets met",
+    "neighbours_loss": "neighbours' loss",
 }
+LEADS: Final = {"overall": "overall", "near_full_speed": "at_095"}  # by name in the JSON
+MANY: Final = ((1, 0.5), (2, 0.25), (4, 0.125), (8, 0.125))  # units of a job, and their chance
 PROFILES: Final = {"inferred": "inferred", "true": "true (bound)"}
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """One policy at one load; performance relative to isolation on the same platform.
+    """One policy at one load; performance relative to isolation on the same platforms.
 
-    ``near_full_speed`` is the share of jobs with at least 0.95 of it.
+    Attributes
+    ----------
+    near_full_speed : share of jobs with at least 0.95 of it
+    overall : mean speed from arrival to end
+    targets_met : share of jobs
+    neighbours_loss : mean speed that the neighbours of a job lose when it starts, in jobs
     """
 
     load: float
@@ -69,15 +81,23 @@ class PolicyRow:
     hundredth: float
     near_full_speed: float
     overall: float
+    targets_met: float
+    neighbours_loss: float
 
     def __str__(self) -> str:
         spread = f"mean {self.mean:.3f}  p10 {self.tenth:.3f}  p1 {self.hundredth:.3f}"
         ends = f"at least 0.95: {self.near_full_speed:4.0%}  overall {self.overall:.3f}"
-        return f"load {self.load:4.2f}  {self.policy:<15} {spread}  {ends}"
+        more = f"targets met {self.targets_met:4.0%}  neighbours' loss {self.neighbours_loss:.3f}"
+        return f"load {self.load:4.2f}  {self.policy:<15} {spread}  {ends}  {more}"
 
 
-def arrivals(world: DemoCluster, load: float, rng: np.random.Generator) -> list[JobArrival]:
-    """Return Poisson arrivals of exponential work that would use ``load`` of the units."""
+def arrivals(
+    world: DemoCluster, load: float, rng: np.random.Generator, units: str = "one"
+) -> list[JobArrival]:
+    """Return Poisson arrivals of exponential work that would use ``load`` of the units.
+
+    With many units, applications that run on one server only have one unit all the same.
+    """
     kinds = (ANALYTICS, SINGLE_NODE, BATCH)
     library = [
         world.world.application_truth(
@@ -85,13 +105,24 @@ def arrivals(world: DemoCluster, load: float, rng: np.random.Generator) -> list[
         )
         for i in range(APPLICATIONS)
     ]
-    rate = load * float(world.topology.server_units.sum()) * MEAN_SPEED / MEAN_WORK_S
+    mean_units = 1.0 if units == "one" else (1.0 + 2.0 * sum(k * p for k, p in MANY)) / 3.0
+    busy = load * float(world.topology.server_units.sum()) / mean_units
+    rate = busy * MEAN_SPEED / MEAN_WORK_S
     times = np.cumsum(rng.exponential(1.0 / rate, int(rate * HORIZON_S)))
     chosen = rng.integers(APPLICATIONS, size=times.size)
     work = rng.exponential(MEAN_WORK_S, times.size) + 5.0
+    size = np.ones(times.size, dtype=np.int64)
+    if units == "many":
+        size = rng.choice([k for k, _ in MANY], times.size, p=[p for _, p in MANY])
+        size[chosen % 3 == kinds.index(SINGLE_NODE)] = 1
     return [
-        JobArrival(float(at), exact_request(library[i], str(n)), library[i], float(w))
-        for n, (at, i, w) in enumerate(zip(times, chosen, work, strict=True))
+        JobArrival(
+            float(at),
+            replace(exact_request(library[i], str(n), units=int(k)), gang=units == "many"),
+            library[i],
+            float(w * k),
+        )
+        for n, (at, i, w, k) in enumerate(zip(times, chosen, work, size, strict=True))
     ]
 
 
@@ -100,40 +131,18 @@ def row(
 ) -> PolicyRow:
     """Run one policy on some jobs."""
     report = OfflineRun(world, make(name), AgentSettings(), seed).run(jobs)
-    alone, overall = performances(world, jobs, report)
+    reached = performances(world, jobs, report, HORIZON_S / 2.0)
     return PolicyRow(
         load,
         name,
-        float(alone.mean()),
-        float(np.quantile(alone, 0.1)),
-        float(np.quantile(alone, 0.01)),
-        float((alone >= 0.95).mean()),
-        float(overall.mean()),
+        float(reached.alone.mean()),
+        float(np.quantile(reached.alone, 0.1)),
+        float(np.quantile(reached.alone, 0.01)),
+        float((reached.alone >= 0.95).mean()),
+        float(reached.overall.mean()),
+        float(reached.met.mean()),
+        float(reached.lost.mean()),
     )
-
-
-def performances(
-    world: DemoCluster, jobs: list[JobArrival], report: OfflineReport
-) -> tuple[Floats, Floats]:
-    """(n,) speed relative to isolation and (n,) speed from arrival to end of the second half."""
-    owner = world.topology.unit_server
-    server = {d.placed.job: owner[d.placed.units[0]] for d in report.decisions if d.is_committed}
-    alone, overall = [], []
-    for job, record in zip(jobs, report.jobs, strict=True):
-        if job.at_s < HORIZON_S / 2.0:
-            continue
-        ideal = job.work_s * _phases(job.truth)
-        platform = world.topology.server_platform[server[record.job]]
-        speed = job.truth.platform_speed[platform]
-        alone.append(ideal / speed / (record.ended_s - record.started_s))
-        overall.append(ideal / (record.ended_s - record.arrived_s))
-    return np.array(alone), np.array(overall)
-
-
-def _phases(truth: Truth) -> float:
-    """Return the seconds per unit of work, averaged over the phases."""
-    shares = np.diff(np.append(truth.phases.starts, 1.0))
-    return float((shares / truth.phases.rate).sum())
 
 
 class Profiler:
@@ -199,8 +208,47 @@ def table(runs: Sequence[Run]) -> list[list[str]]:
     return shown
 
 
+def leads(runs: Sequence[Run]) -> dict[tuple[str, str, float, str], dict[str, list[float]]]:
+    """Return the lead of the default over each other policy: mean and half of its interval.
+
+    The difference of the two on the jobs of each seed, by the names of `LEADS`; empty for seeds
+    on which the default did not run.
+    """
+    groups = by_key(runs)
+    found = {}
+    for (world, profiles, load, policy), of_seeds in groups.items():
+        default = {
+            run.seed: run.result for run in groups.get((world, profiles, load, DEFAULT), ())
+        }
+        pairs = [(default[run.seed], run.result) for run in of_seeds if run.seed in default]
+        if policy != DEFAULT and pairs:
+            found[world, profiles, load, policy] = {
+                shown: [*estimate([getattr(a, name) - getattr(b, name) for a, b in pairs])]
+                for name, shown in LEADS.items()
+            }
+    return found
+
+
+def nearest(runs: Sequence[Run]) -> list[list[str]]:
+    """Return a table of the policies that come nearest to the default on each measure."""
+    cells: dict[tuple[str, str, float], dict[str, dict[str, list[float]]]] = {}
+    for (world, profiles, load, policy), lead in leads(runs).items():
+        cells.setdefault((world, profiles, load), {})[policy] = lead
+    titles = ("overall: nearest", "lead", "jobs at 0.95 or more: nearest", "lead")
+    shown = [["world", "profiles", "load", *titles]]
+    for (world, profiles, load), policies in cells.items():
+        texts = []
+        for measure in LEADS.values():
+            rival = min(policies, key=lambda name: policies[name][measure][0])
+            mean, half = policies[rival][measure]
+            texts += [f"`{rival}`", f"{mean:+.4f} ± {half:.4f}"]
+        shown.append([world, PROFILES[profiles], f"{load:.2f}", *texts])
+    return shown
+
+
 def as_json(runs: Sequence[Run]) -> dict[str, object]:
-    """Return the default policy, and the means of the two measures of Tarcil's figure 15a."""
+    """Return the default policy, and the means of each policy with the default's lead over it."""
+    lead = leads(runs)
     rows = [
         {
             "world": world,
@@ -210,6 +258,9 @@ def as_json(runs: Sequence[Run]) -> dict[str, object]:
             "seeds": [run.seed for run in of_seeds],
             "overall": float(np.mean([run.result.overall for run in of_seeds])),
             "at_095": float(np.mean([run.result.near_full_speed for run in of_seeds])),
+            "targets_met": float(np.mean([run.result.targets_met for run in of_seeds])),
+            "neighbours_loss": float(np.mean([run.result.neighbours_loss for run in of_seeds])),
+            "lead": lead.get((world, profiles, load, policy)),
         }
         for (world, profiles, load, policy), of_seeds in by_key(runs).items()
     ]
@@ -221,7 +272,7 @@ def runs_of(world_name: str, options: argparse.Namespace) -> Iterator[Run]:
     world = demo_cluster(options.servers, CLUSTER_SEED, world_named(world_name))
     profiler = Profiler(world, options.servers)
     for load, seed in product(map(float, options.loads.split(",")), options.seeds):
-        exact = arrivals(world, load, np.random.default_rng(seed))
+        exact = arrivals(world, load, np.random.default_rng(seed), options.units)
         for profiles in options.profiles:
             jobs = exact
             if profiles == "inferred":
@@ -272,6 +323,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--world", choices=list(WORLDS), help="default: all of them")
     parser.add_argument("--profiles", choices=list(PROFILES), help="default: all of them")
     parser.add_argument("--policies", type=names, default=list(POLICIES), help="default: all")
+    parser.add_argument("--units", choices=("one", "many"), default="one", help="of a job")
     parser.add_argument("--json", action="store_true", help="print means; store nothing")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
@@ -295,12 +347,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         {"world": run.world, "profiles": run.profiles, "seed": run.seed, **asdict(run.result)}
         for run in runs
     ]
-    varied = ("world", "profiles", "servers", "loads", "seeds", "policies")
-    stored = {"policies": table(runs)}
+    varied = ("world", "profiles", "servers", "loads", "seeds", "policies", "units")
+    stored = {"policies": table(runs), "nearest": nearest(runs)}
     chosen = {name: getattr(options, name) for name in varied}
     result = "policies" if options.policies == list(POLICIES) else "policies-some"
+    result = "policies-many" if options.units == "many" else result
     store(result, arguments=chosen, figures=figures, tables=stored, folder=options.results)
-    sys.stdout.write(markdown(stored["policies"]) + "\n")
+    sys.stdout.write(markdown(stored["policies"]) + "\n\n" + markdown(stored["nearest"]) + "\n")
     return 0
 
 

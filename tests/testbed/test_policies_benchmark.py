@@ -1,14 +1,26 @@
 """Options of the comparison of policies."""
 
+import math
 from argparse import ArgumentTypeError
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from apps.emulation.core.draws import BATCH, SINGLE_NODE
+from apps.emulation.core.truth import (
+    KNEE_POWER,
+    PAPER_CURVES,
+    Phases,
+    Truth,
+    UniversalScaling,
+)
 from apps.scheduling.core.registry import DEFAULT
+from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
+from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
 from benchmarks._results import load
-from benchmarks.policies import PolicyRow, Run, as_json, names
+from benchmarks.policies import PolicyRow, Run, arrivals, as_json, leads, names, nearest, row
 
 
 def test_policies_are_read_in_their_order() -> None:
@@ -21,7 +33,7 @@ def test_an_unknown_policy_is_refused_with_those_that_exist() -> None:
 
 
 def one_run(seed: int, policy: str, overall: float, share: float) -> Run:
-    found = PolicyRow(0.5, policy, 0.9, 0.8, 0.7, share, overall)
+    found = PolicyRow(0.5, policy, 0.9, 0.8, 0.7, share, overall, 0.25, 0.125)
     return Run("paper", "inferred", seed, found)
 
 
@@ -30,6 +42,7 @@ def test_the_json_has_the_two_measures_by_world_profiles_load_and_policy() -> No
         one_run(1, "expected", 0.8, 0.5),
         one_run(1, "random", 0.3, 0.125),
         one_run(2, "expected", 0.6, 0.25),
+        one_run(2, "random", 0.5, 0.125),
     ]
     key = {"world": "paper", "profiles": "inferred", "load": 0.5}
     answer: dict[str, Any] = as_json(runs)
@@ -42,8 +55,117 @@ def test_the_json_has_the_two_measures_by_world_profiles_load_and_policy() -> No
         "seeds": [1, 2],
         "overall": pytest.approx(0.7),
         "at_095": 0.375,
+        "targets_met": 0.25,
+        "neighbours_loss": 0.125,
+        "lead": None,
     }
-    assert other == {**key, "policy": "random", "seeds": [1], "overall": 0.3, "at_095": 0.125}
+    assert (other["policy"], other["overall"], other["at_095"]) == ("random", 0.4, 0.125)
+    # differences 0.5 and 0.1: half of the interval is t(0.95, 1) = 6.314 times sd / sqrt 2 = 0.2
+    assert other["lead"]["overall"] == pytest.approx([0.3, 1.2628], rel=1e-4)
+    assert other["lead"]["at_095"] == pytest.approx([0.25, 0.78922], rel=1e-4)
+
+
+def test_the_nearest_rival_has_the_smallest_lead_of_the_default_on_a_measure() -> None:
+    runs = [
+        one_run(1, "expected", 0.8, 0.5),
+        one_run(1, "random", 0.3, 0.625),
+        one_run(1, "tarcil", 0.7, 0.25),
+    ]
+    _, found = nearest(runs)
+    assert found[:3] == ["paper", "inferred", "0.50"]
+    assert (found[3], found[4][:7], found[5], found[6][:7]) == (
+        *("`tarcil`", "+0.1000"),
+        *("`random`", "-0.1250"),
+    )
+
+
+def test_there_is_no_lead_without_the_default() -> None:
+    assert leads([one_run(1, "random", 0.3, 0.1)]) == {}
+
+
+TOLERATED = 50.0
+
+
+def an_application(caused: float, world: DemoCluster) -> Truth:
+    """An application that tolerates 50 of each source, at full speed on every platform."""
+    drawn = world.world.application_truth(1, "app", BATCH, world.machines.platforms)
+    return replace(
+        drawn,
+        tolerated=np.full(10, TOLERATED),
+        caused=np.array([caused] + [0.0] * 9),
+        curves=PAPER_CURVES,
+        rack_loss=0.0,
+        is_in_step=False,
+    )
+
+
+def test_a_start_costs_its_neighbours_what_its_pressure_takes_from_their_speed() -> None:
+    world = demo_cluster(10, 1)
+    loud, quiet = an_application(80.0, world), an_application(0.0, world)
+    units = np.array([5, 3], dtype=np.int32)
+    stays = [
+        Stay(0.0, 100.0, {0: 1}, quiet),
+        Stay(1.0, 100.0, {0: 1, 1: 1}, quiet),  # half of it is elsewhere
+        Stay(2.0, 100.0, {0: 2}, loud),  # two of four other units: a pressure of 40
+        Stay(100.0, 101.0, {0: 1}, loud),  # all others have ended
+    ]
+    slowdown = 0.05 * (40.0 / TOLERATED) ** KNEE_POWER
+    losses = neighbours_losses(stays, units)
+    assert losses.tolist() == pytest.approx([0.0, 0.0, 1.5 * slowdown, 0.0])
+
+
+def test_later_pressure_is_relative_to_the_speed_before_it() -> None:
+    world = demo_cluster(10, 1)
+    loud, quiet = an_application(100.0, world), an_application(0.0, world)
+    stays = [Stay(float(n), 100.0, {0: 1}, each) for n, each in enumerate((quiet, loud, loud))]
+    _, first, second = neighbours_losses(stays, np.array([5], dtype=np.int32)).tolist()
+    at = [1.0 - 0.05 * (pressure / TOLERATED) ** KNEE_POWER for pressure in (0.0, 25.0, 50.0)]
+    assert first == pytest.approx(1.0 - at[1])
+    # the second one also slows the first loud job down: from no pressure to 25
+    assert second == pytest.approx(1.0 - at[2] / at[1] + 1.0 - at[1])
+
+
+def test_run_times_alone_follow_work_units_and_speed() -> None:
+    world = demo_cluster(100, 1)
+    drawn = an_application(0.0, world)
+    linear = UniversalScaling(0.0, 0.0)
+    scores = np.zeros((1, 10))
+    steady = Phases(np.zeros(1), np.ones(1), scores, scores, math.inf)
+    speed = np.linspace(0.4, 1.0, drawn.platform_speed.size)
+    truth = replace(drawn, scale_up=linear, scale_out=linear, phases=steady, platform_speed=speed)
+    alone = Isolation(world)
+    fastest = alone.fastest(truth, 2)
+    best = float(speed[world.topology.server_platform].max())
+    assert {float(speed[world.topology.server_platform[s]]) for s in fastest} == {best}
+    assert sum(fastest.values()) == 2
+    assert alone.run_s(truth, 60.0, fastest) == pytest.approx(30.0 / best)
+    assert alone.run_s(truth, 60.0, {0: 1}) == pytest.approx(
+        60.0 / float(speed[world.topology.server_platform[0]])
+    )
+    by_unit = np.repeat(speed[world.topology.server_platform], world.topology.server_units)
+    assert alone.target_s(truth, 30.0 / best) == pytest.approx(30.0 / np.median(by_unit) / 0.95)
+
+
+def test_jobs_of_many_units_use_the_same_share_and_single_node_ones_have_one() -> None:
+    world = demo_cluster(50, 1)
+    jobs = arrivals(world, 0.5, np.random.default_rng(1), "many")
+    sizes = np.array([job.request.units for job in jobs])
+    single = np.array([job.truth.kind == SINGLE_NODE for job in jobs])
+    assert set(sizes[single].tolist()) == {1}
+    assert set(sizes[~single].tolist()) == {1, 2, 4, 8}
+    work = sum(job.work_s for job in arrivals(world, 0.5, np.random.default_rng(1)))
+    assert sum(job.work_s for job in jobs) == pytest.approx(work, rel=0.15)
+    assert all(job.request.gang for job in jobs)
+
+
+def test_a_run_of_many_units_measures_each_job_once() -> None:
+    world = demo_cluster(20, 1)
+    jobs = arrivals(world, 0.5, np.random.default_rng(1), "many")
+    found = row(world, jobs, 0.5, "expected", 1)
+    assert 0.0 < found.mean <= 1.0 + 1e-9
+    assert 0.0 < found.overall <= 1.0 + 1e-9
+    assert 0.0 <= found.targets_met <= 1.0
+    assert found.neighbours_loss > 0.0
 
 
 def test_no_policy_beats_the_default_on_both_measures_in_the_stored_result() -> None:
