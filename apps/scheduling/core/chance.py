@@ -20,6 +20,7 @@ GAMMA: Final = 0x9E3779B97F4A7C15
 MIX_1: Final = 0xBF58476D1CE4E5B9
 MIX_2: Final = 0x94D049BB133111EB
 COIN: Final = 0x5851F42D4C957F2D  # separates the coins from the draws of units
+MOST_PLACES: Final = (1 << 12) - 1  # on a server
 _MASK: Final = (1 << 64) - 1
 
 
@@ -56,3 +57,11 @@ def coins(seed: int, units: Ints) -> Ints:
     another coin for the rank, the best of R tied units would get a middle rank.
     """
     return (words(seed ^ COIN, units) >> np.uint64(1)).astype(np.int64)
+
+
+def server_coins(seed: int, servers: Ints, places: Ints) -> Ints:
+    """(n,) random number of the server of each unit, lower by the unit's place on the server.
+
+    So the units of one server stay together, in their order, wherever units tie.
+    """
+    return (coins(seed, servers) | MOST_PLACES) - np.minimum(places, MOST_PLACES)

@@ -97,17 +97,22 @@ def score(
 ) -> Scores:
     """Score units by expected performance. O(n·N).
 
-    ``units`` must be ascending: the j-th free unit of a server counts the j - 1 before it as busy,
-    so that a job of many units spreads.
+    ``units`` must be ascending: for a job of one unit, the j-th free unit of a server counts the
+    j - 1 before it as busy. The units of one job do not press on each other, so those of a larger
+    job count none of them: it fills its best server before the next one.
     """
     topology = state.snapshot.topology
     servers = topology.unit_server[units]
     pressures = encoding.pressure(state.server_caused[servers], topology.server_units[servers])
-    nth = np.arange(units.size) - np.searchsorted(servers, servers)
+    is_one = request.units == 1
+    nth = np.arange(units.size) - np.searchsorted(servers, servers) if is_one else 0
     total = _job(request, pressures, topology.server_platform[servers], weights)
     total += weights.neighbours * _neighbours(state, request, servers)
     total -= weights.spread * _crowd(state, servers, nth)
-    zero = np.zeros(units.size, dtype=np.int64)
+    zero, coins = (
+        np.zeros(units.size, dtype=np.int64),
+        _coins(topology, units, seed, is_one=is_one),
+    )
     preferred = total - share.elsewhere(topology.server_id.size)[servers]
     steps = np.round(preferred * STEPS).astype(np.int64)
     if steps.size:
@@ -115,9 +120,7 @@ def score(
     return Scores(
         units=units,
         servers=servers,
-        key=np.stack(
-            (steps, _turns(topology, servers, seed), zero, chance.coins(seed, units)), axis=1
-        ),
+        key=np.stack((steps, _turns(topology, servers, seed), zero, coins), axis=1),
         quality=np.full(units.size, np.nan),
         target=float("nan"),
         closeness=total,
@@ -125,6 +128,14 @@ def score(
         expectations=expectations(state, request, servers),
         listed=stored_candidates(request.units),
     )
+
+
+def _coins(topology: Topology, units: Ints, seed: int, *, is_one: bool) -> Ints:
+    """(n,) random numbers of units, or of their servers for a job of several units."""
+    if is_one:
+        return chance.coins(seed, units)
+    servers = topology.unit_server[units].astype(np.int64)
+    return chance.server_coins(seed, servers, units - topology.server_first_unit[servers])
 
 
 def _turns(topology: Topology, servers: Shorts, seed: int) -> Ints:
@@ -178,7 +189,7 @@ def _neighbours(state: BatchState, request: Request, servers: Shorts) -> Floats:
     return lost
 
 
-def _crowd(state: BatchState, servers: Shorts, nth: Ints) -> Floats:
+def _crowd(state: BatchState, servers: Shorts, nth: Ints | int) -> Floats:
     """(n,) share of the server that is busy, times the share of all units that is free."""
     size = state.snapshot.topology.server_units[servers]
     idle = 1.0 - state.busy / state.snapshot.topology.unit_id.size

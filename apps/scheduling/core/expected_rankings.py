@@ -48,7 +48,7 @@ class ExpectedRankings(Rankings):
         assert self._places is not None  # noqa: S101 - made with the first signature
         ranked = state.cluster, signature.ranking, signature.demand, self._weights
         ranking_scores.update(*ranked, state.log, seen, self._places.sums)
-        draw = ranking_search.Draw(count, seed)
+        draw = ranking_search.Draw(count, request.units == 1, seed)
         best = ranking_search.best_units(*ranked, self._places.blocks, draw)
         return best, signature.ranking
 

@@ -255,7 +255,7 @@ def expected(
     """Best expected performance of the job and its neighbours; the oracle of the kernels."""
     return AssembledPolicy(
         "expected",
-        2,
+        3,
         sample=samplers.everything,
         near=samplers.everything,
         # predicted performance of the job there, of the jobs there, and of jobs to come

@@ -24,7 +24,6 @@ from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import MAX_CANDIDATES, Placed, Refused, Request, Within
 
 STEPS: Final = 1 << 30  # of a quality of 1, in the integer keys
-MOST_CORES: Final = (1 << 12) - 1  # of a server
 
 
 class Allocation(NamedTuple):
@@ -44,11 +43,8 @@ def quality(state: BatchState, request: Request, units: Ints, seed: int) -> Scor
     servers = state.snapshot.topology.unit_server[units]
     value = _quality(state, request, servers)
     zero = np.zeros(units.size, dtype=np.int64)
-    # the coin of the server, then the position of the unit: units of equal servers do not mix
     core = state.snapshot.topology.unit_core[units].astype(np.int64)
-    coin = (chance.coins(seed, servers.astype(np.int64)) | MOST_CORES) - np.minimum(
-        core, MOST_CORES
-    )
+    coin = chance.server_coins(seed, servers.astype(np.int64), core)
     steps = np.round(value * STEPS).astype(np.int64)
     key = np.stack((steps, zero, zero, coin), axis=1)
     return replace(scorers.coin(state, request, units, seed), key=key, closeness=value)

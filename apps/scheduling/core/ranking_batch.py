@@ -16,7 +16,7 @@ from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, take_units
 from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, append
 from apps.scheduling.core.ranking_scores import Ranking, Scratch, update
-from apps.scheduling.core.ranking_search import Best, Blocks, Listing, describe, list_best
+from apps.scheduling.core.ranking_search import Best, Blocks, Draw, Listing, describe, list_best
 
 
 class Table(NamedTuple):
@@ -106,7 +106,8 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         places.filled[0] = 0
         best = _best_of(found, j, size)
         listing = Listing(best.key, best.units, best.servers, best.score, places.filled)
-        list_best(cluster, ranking, weights, listing, places.blocks, jobs.seed[j])
+        draw = Draw(size, True, jobs.seed[j])
+        list_best(cluster, ranking, weights, listing, places.blocks, draw)
         describe(cluster, demand, best)
         take_units(cluster, demand, best.units[:1], best.servers[:1])
         append(log, cluster, best.servers[:1])

@@ -19,15 +19,17 @@ from apps.scheduling.core.kernels import word
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, pressure
 from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, reach, reach_all
 
+MOST_PLACES: Final = chance.MOST_PLACES
 GROUP: Final = 32  # blocks of which the highest bound is kept
 _COIN = np.uint64(chance.COIN)
 _0, _1, _32 = np.uint64(0), np.uint64(1), np.uint64(32)
 
 
 class Draw(NamedTuple):
-    """Number of units that a decision lists, and its seed."""
+    """Number of units that a decision lists, whether its job has one unit, and its seed."""
 
     units: int
+    is_one: bool
     seed: int
 
 
@@ -55,21 +57,26 @@ class Blocks(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The blocks; the highest first word of a key; the seed."""
+    """The blocks; the highest first word of a key; whether the job has one unit; the seed."""
 
     blocks: Blocks
     cap: int
+    is_one: bool
     seed: int
 
 
 class Entry(NamedTuple):
-    """A server, its score without the crowd, the weight of the crowd, and parts of the keys."""
+    """A server, its score without the crowd, the weight of the crowd, and parts of the keys.
+
+    is_one : the job has one unit, so each free unit counts those before it as busy
+    """
 
     server: int
     base: float
     spread: float
     cap: int
     turn: int
+    is_one: bool
 
 
 class Best(NamedTuple):
@@ -105,7 +112,7 @@ def best_units(
     filled = np.zeros(1, dtype=np.int64)
     listing = Listing(best.key, best.units, best.servers, best.score, filled)
     if count:
-        list_best(cluster, ranking, weights, listing, blocks, draw.seed)
+        list_best(cluster, ranking, weights, listing, blocks, draw)
         describe(cluster, demand, best)
     return best
 
@@ -117,12 +124,12 @@ def list_best(
     weights: Weights,
     listing: Listing,
     blocks: Blocks,
-    seed: int,
+    draw: Draw,
 ) -> None:
     """Fill an empty listing, which is not longer than the number of eligible units."""
     reach_all(cluster, ranking, weights, blocks.reach)
     cap = _steps(_top(cluster, ranking, weights, blocks)) - TIED
-    search = Search(blocks, cap, seed)
+    search = Search(blocks, cap, draw.is_one, draw.seed)
     _list_tied(cluster, ranking, weights, listing, search)
     if not _is_full_of_ties(listing, search):  # else all other units come later
         _list_others(cluster, ranking, weights, listing, search)
@@ -229,7 +236,7 @@ def _list_block(
     for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
         first = ranking.base[s, 0] - spread * cluster.busy[s]
         if first > -np.inf and not _is_below(listing, listing.unit.size, first + ROUNDING):
-            entry = Entry(s, ranking.base[s, 0], spread, search.cap, turn)
+            entry = Entry(s, ranking.base[s, 0], spread, search.cap, turn, search.is_one)
             _list_units(cluster, listing, entry, salt)
 
 
@@ -256,15 +263,16 @@ def _list_units(cluster: Cluster, listing: Listing, entry: Entry, salt: np.uint6
     size, count = int(cluster.server_units[entry.server]), listing.unit.size
     busy = size - cluster.free_count[entry.server]
     first, key, filled = int(cluster.first_unit[entry.server]), listing.key, listing.filled
+    together = 0 if entry.is_one else _coin(salt, entry.server) | MOST_PLACES
     for u in range(first, first + size):
         if not cluster.unit_free[u]:
             continue
         total = entry.base - entry.spread * (busy / size)
-        busy += 1
+        busy += 1 if entry.is_one else 0
         steps = min(_steps(total), entry.cap)
         if filled[0] == count and steps < key[count - 1, 0]:
             break  # the next units of this server have lower scores
-        coin = _signed(word(salt, np.uint64(u)) >> _1)
+        coin = _coin(salt, u) if entry.is_one else together - min(u - first, MOST_PLACES)
         at = int(filled[0])
         while at > 0 and _is_above(steps, -entry.turn, coin, key, at - 1):
             at -= 1
@@ -278,6 +286,12 @@ def _list_units(cluster: Cluster, listing: Listing, entry: Entry, salt: np.uint6
             listing.server[j] = listing.server[j - 1]
         key[at, 0], key[at, 1], key[at, 3] = steps, -entry.turn, coin
         listing.unit[at], listing.score[at], listing.server[at] = u, total, entry.server
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _coin(salt: np.uint64, at: int) -> int:
+    """Return `chance.coins` of a unit or server."""
+    return _signed(word(salt, np.uint64(at)) >> _1)
 
 
 @jit(makes_arrays=False)

@@ -161,11 +161,25 @@ def placed_on(store: MemoryCluster, unit: int, *, job: str) -> Placed:
     return replace(placed, units=np.array([unit], dtype=np.int32))
 
 
-def test_a_job_of_many_units_spreads() -> None:
+def test_a_job_of_many_units_fills_a_server_before_the_next() -> None:
     cluster = topology((4, 4, 4, 4))
-    (outcome,) = FusedExpected().place(idle(cluster), [request(8)], np.random.default_rng(1))
-    assert isinstance(outcome, Placed)
-    assert np.bincount(cluster.unit_server[outcome.units]).tolist() == [2, 2, 2, 2]
+    used = set()
+    for seed in range(8):
+        asked = [request(6)]
+        (outcome,) = FusedExpected().place(idle(cluster), asked, np.random.default_rng(seed))
+        assert isinstance(outcome, Placed)
+        counts = np.bincount(cluster.unit_server[outcome.units], minlength=4).tolist()
+        assert sorted(counts) == [0, 0, 2, 4]
+        assert outcome.units.tolist()[:4] == [4 * counts.index(4) + core for core in range(4)]
+        used.add(counts.index(4))
+    assert len(used) > 1  # equal servers take turns
+
+
+def test_a_further_unit_on_a_server_costs_a_job_of_one_unit_only() -> None:
+    few = scores(idle(topology((4, 2))), units=1)
+    many = scores(idle(topology((4, 2))), units=3)
+    assert few[0] > few[1] > few[2]
+    assert many[0] == many[1] == many[2] == few[0]
 
 
 def test_it_has_examined_every_eligible_unit() -> None:
