@@ -1,7 +1,8 @@
 """The scheduling agent: claims waiting jobs, decides on its copy of the cluster, and commits.
 
-Several agents may run concurrently, each with a copy. An agent that loses a conflict reads the
-change log and decides again. The copy is its only state: the claims of an agent that dies expire.
+Several agents may run concurrently, each with a copy. An agent reads the change log before every
+batch, or at the interval of the settings. If it loses a conflict, it reads the log and decides
+again. The copy is its only state: the claims of an agent that dies expire.
 
 Source: Tarcil §5.1 (T8, T9).
 """
@@ -36,7 +37,7 @@ from apps.scheduling.core.requests import (
     is_short,
 )
 from apps.scheduling.core.types import Placed, Policy, Refused
-from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
+from apps.scheduling.selectors import ClaimedJob, claimed_jobs
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.services import (
     Proposal,
@@ -48,6 +49,7 @@ from apps.scheduling.services import (
 )
 from apps.scheduling.services import agent_refusals as refused_as
 from apps.scheduling.services.admission import AdmissionDesk
+from apps.scheduling.services.agent_copy import AgentCopy
 from apps.scheduling.services.agent_policies import Decider, Deciders
 from apps.scheduling.services.agent_sizing import JobSizer
 from apps.scheduling.services.backfill import bindings
@@ -60,8 +62,6 @@ from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
 
 logger = logging.getLogger(__name__)
-
-RETRIES: Final = 3
 
 
 class SchedulingAgent:
@@ -86,8 +86,14 @@ class SchedulingAgent:
     ) -> None:
         self.name, self._rng = name, rng
         self._deciders = Deciders(name, policy, default, peers)
-        self._cluster = ClusterFollower()
-        self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
+        of_queue, of_copy = rng.spawn(2)
+        self._cluster = AgentCopy(
+            of_copy, interval_s=settings.AGENT_INTERVAL_S, jitter=settings.AGENT_JITTER
+        )
+        self._queue = WaitingQueue(
+            name, self._cluster, of_queue, path_limit=settings.AGENT_PATH_LIMIT
+        )
+        self._retries: int = settings.AGENT_RETRIES
         self._admission = AdmissionDesk(name, self._cluster)
         self._sizer = JobSizer(self._cluster, self._deciders)
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
@@ -227,7 +233,7 @@ class SchedulingAgent:
 
     def _place(self, ready: Sequence[SizedJob], by: Decider) -> list[Refusal]:
         refused: list[Refusal] = []
-        for attempt in range(RETRIES + 1):
+        for attempt in range(self._retries + 1):
             if not ready:
                 return refused
             copy = self._cluster.follow()
@@ -255,9 +261,13 @@ class SchedulingAgent:
             if not proposals:
                 return refused
             won, lost = commit(proposals, agent=by.identity)
+            if lost:
+                self._cluster.expire()
+            else:
+                self._cluster.add_own(won)
             logger.debug("committed %d of %d placements", len(won), len(proposals))
             again = {entry.proposal.job.id: entry for entry in lost if not entry.is_gone}
-            if attempt == RETRIES:
+            if attempt == self._retries:
                 refused += [refused_as.conflict(entry.proposal) for entry in again.values()]
             ready = [again[each.job.id].next_try(each) for each in ready if each.job.id in again]
         return refused
