@@ -55,9 +55,8 @@ class AgentCopy(ClusterFollower):
             return self.copy
         self.read_s = self._clock()  # before the read: no younger change is certain to be in it
         copy = super().follow()
-        if self._interval_s:
-            low, high = 1.0 - self._jitter, 1.0 + self._jitter
-            self._due_s = self._clock() + self._interval_s * self._rng.uniform(low, high)
+        low, high = 1.0 - self._jitter, 1.0 + self._jitter
+        self._due_s = self._clock() + self._interval_s * self._rng.uniform(low, high)
         return copy
 
     def expire(self) -> None:
