@@ -238,7 +238,7 @@ class SchedulingAgent:
                 return refused
             copy = self._cluster.follow()
             ready = [self._sizer.updated(sized_job, copy.topology) for sized_job in ready]
-            snapshot = copy.snapshot()
+            snapshot, version = copy.snapshot(), self._cluster.version
             admitted, held_back = self._admission.admit(
                 snapshot, ready, self._sizer.facts_of(snapshot.topology)
             )
@@ -260,7 +260,7 @@ class SchedulingAgent:
                     proposals.append(Proposal(sized_job, placed, elapsed_s, attempt, at))
             if not proposals:
                 return refused
-            won, lost = commit(proposals, agent=by.identity)
+            won, lost = commit(proposals, agent=by.identity, copy=version)
             if lost:
                 self._cluster.expire()
             else:

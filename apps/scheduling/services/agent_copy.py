@@ -10,6 +10,7 @@ import numpy as np
 from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services.proposals import CopyVersion
 
 _CLAIMS: Final = """
 SELECT acquired_seq, unit_ids, caused, tolerated, memory_bytes, network_bps, storage_bytes
@@ -29,10 +30,6 @@ class AgentCopy(ClusterFollower):
     interval_s : wall seconds between two reads; 0 = every call of `follow` reads
     clock : wall seconds, monotonic
 
-    Attributes
-    ----------
-    read_s : time of the last read, by the clock
-
     Source: Tarcil §5.1 (T8).
     """
 
@@ -47,13 +44,15 @@ class AgentCopy(ClusterFollower):
         super().__init__()
         self._rng, self._interval_s, self._jitter, self._clock = rng, interval_s, jitter, clock
         self._due_s = -float("inf")
-        self.read_s = -float("inf")
+        self._read_s = -float("inf")
+        self._own = 0  # changes since the last read
 
     def follow(self) -> ClusterCopy:
         """Apply the change log if the interval has passed."""
         if self._clock() < self._due_s:
             return self.copy
-        self.read_s = self._clock()  # before the read: no younger change is certain to be in it
+        self._read_s = self._clock()  # before the read: younger changes may be missing
+        self._own = 0
         copy = super().follow()
         low, high = 1.0 - self._jitter, 1.0 + self._jitter
         self._due_s = self._clock() + self._interval_s * self._rng.uniform(low, high)
@@ -63,9 +62,10 @@ class AgentCopy(ClusterFollower):
         """Let the next `follow` read the log: a lost commit shows that the copy is old."""
         self._due_s = -float("inf")
 
-    def age_s(self) -> float:
-        """Return the wall seconds since the last read: how old the copy is."""
-        return self._clock() - self.read_s
+    @property
+    def version(self) -> CopyVersion:
+        """When the copy was read, and what it holds."""
+        return CopyVersion(self._read_s, self.copy.sequence + self._own)
 
     def add_own(self, job_ids: Collection[UUID]) -> None:
         """Apply the agent's own commits, unless the next `follow` reads the log anyway.
@@ -79,6 +79,7 @@ class AgentCopy(ClusterFollower):
         rows = fetch_rows(_CLAIMS, [number_array(sorted(job_ids)), sequence])
         copy.apply(_claim(*row) for row in rows)
         copy.sequence = sequence  # entries of others up to these numbers are still to be read
+        self._own += len(rows)
         self.exact_from = max(self.exact_from, *(row[0] for row in rows), 0)
 
 
