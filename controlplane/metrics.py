@@ -1,4 +1,6 @@
-"""Prometheus metrics of the installation: one time series per class, never per job or server.
+"""Prometheus metrics of the installation: one time series per class or scheduling agent.
+
+There is none per job or server.
 
 All values come from the database, so every web process answers the same.
 """
@@ -35,6 +37,7 @@ class InstallationCollector(Collector):
         yield gauge("berth_build_info", "Version that answers.", [(build, 1)])
         yield from _jobs()
         yield from _decisions()
+        yield from _agents()
         yield from _cluster()
         yield from _migrations()
         yield from _retries()
@@ -112,6 +115,39 @@ def _decisions() -> Iterator[GaugeMetricFamily]:
         "Commit conflicts of the last 5 minutes.",
         [({"policy": row[0], "outcome": row[1]}, row[4]) for row in rows],
     )
+
+
+def _agents() -> Iterator[GaugeMetricFamily]:
+    rows = fetch_rows(
+        "SELECT agent, count(*), sum(commit_retries), count(*) FILTER (WHERE commit_retries > 0),"
+        " sum(commit_retries)::float8 / count(*),"
+        " percentile_cont(%(at)s::float8[]) WITHIN GROUP (ORDER BY copy_age_s),"
+        " percentile_cont(%(at)s::float8[]) WITHIN GROUP (ORDER BY changes_behind)"
+        " FROM scheduling_decision WHERE at > now() - interval '5 minutes'"
+        " GROUP BY agent ORDER BY agent",
+        {"at": list(_QUANTILES)},
+    )
+    for place, name, meaning in (
+        (1, "berth_agent_decisions_recent", "Decisions of an agent, last 5 minutes."),
+        (2, "berth_agent_lost_commits_recent", "Commits that an agent lost to other agents."),
+        (3, "berth_agent_retried_decisions_recent", "Decisions that lost at least one commit."),
+        (4, "berth_agent_lost_commits_per_decision", "Commits lost per decision of an agent."),
+    ):
+        yield gauge(name, meaning, [({"agent": row[0]}, row[place]) for row in rows])
+    for place, name, meaning in (
+        (5, "berth_agent_copy_age_seconds", "Age of an agent's copy when it commits."),
+        (6, "berth_agent_changes_behind", "Changes that an agent's copy lacks when it commits."),
+    ):
+        yield gauge(
+            name,
+            meaning,
+            [
+                ({"agent": row[0], "quantile": f"{q:g}"}, value)
+                for row in rows
+                if row[place] is not None  # without a commit, nothing is known
+                for q, value in zip(_QUANTILES, row[place], strict=True)
+            ],
+        )
 
 
 def _cluster() -> Iterator[GaugeMetricFamily]:

@@ -64,6 +64,12 @@ class Decision(models.Model):
     guarantee = models.JSONField(null=True, help_text="of the job, with the R that it needs")
     predicted = models.JSONField(default=dict)
     commit_retries = models.PositiveIntegerField(default=0)
+    copy_age_s = models.FloatField(
+        null=True, help_text="wall seconds from the agent's last read of the log to the commit"
+    )
+    changes_behind = models.BigIntegerField(
+        null=True, help_text="changes of the log that the agent's copy lacked at the commit"
+    )
     elapsed_s = models.FloatField(help_text="in the agent, from request to value")
     waited_s = models.FloatField(null=True, help_text="wall seconds from submission to commit")
 

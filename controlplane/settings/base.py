@@ -11,6 +11,7 @@ from apps.scheduling.core.preemption_limits import PreemptionMode
 from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
 
 # Settings in separate files.
+from controlplane.settings.agents import *  # noqa: F403
 from controlplane.settings.rest import *  # noqa: F403
 from controlplane.settings.retention import *  # noqa: F403
 from controlplane.settings.schedule import *  # noqa: F403

@@ -8,6 +8,8 @@ _FRESH = {"expires": 5.0}
 _UPKEEP = {"expires": 5.0, "queue": "upkeep"}
 _NEXT_RUN = {"expires": 300.0}
 
+# One process sends; others stand by.
+CELERY_BEAT_SCHEDULER = "controlplane.beat:StandbyScheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # wall seconds
     "scheduling.agent": {

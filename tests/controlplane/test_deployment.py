@@ -142,6 +142,11 @@ def test_a_service_is_restarted_and_watched(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"]
 
 
+def test_a_second_process_stands_by_to_send_periodic_tasks() -> None:
+    assert SERVICES["beat"]["deploy"] == {"replicas": 2}
+    assert {name for name in SERVICES if "deploy" in SERVICES[name]} == {"beat"}
+
+
 def test_only_loopback_ports_are_published() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert ports == ["127.0.0.1:8000:8000", "127.0.0.1:8001:8001"]

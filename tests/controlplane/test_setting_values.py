@@ -59,3 +59,21 @@ def test_no_process_starts_with_an_unknown_choice(name: str, accepted: str) -> N
     done = manage({**DEPLOYMENT, name: "perhaps"}, "check")
     assert done.returncode != 0
     assert f"{name} must be one of {accepted}, not 'perhaps'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("BERTH_AGENT_INTERVAL_S", "501", "must be from 0 to 500, not 501"),
+        ("BERTH_AGENT_JITTER", "1", "must be from 0 to 0.9, not 1"),
+        ("BERTH_AGENT_RETRIES", "-1", "must be from 0 to 100, not -1"),
+        ("BERTH_AGENT_PATH_LIMIT", "0", "must be from 1 to 4096, not 0"),
+        ("BERTH_AGENT_PATH_LIMIT", "2.5", "must be an integer, not '2.5'"),
+    ],
+)
+def test_no_agent_starts_with_a_setting_outside_its_range(
+    name: str, value: str, message: str
+) -> None:
+    done = manage({**DEPLOYMENT, name: value}, "check")
+    assert done.returncode != 0
+    assert f"{name} {message}" in done.stderr

@@ -335,10 +335,11 @@ def test_the_system_page_shows_a_warm_up_while_it_lasts(
 
 def test_the_system_page_names_agents_and_backends(as_operator: Client) -> None:
     job = factories.job(state="running")
-    factories.decision(job, agent="agent-7")
+    factories.decision(job, agent="agent-7", copy_age_s=2.5, changes_behind=1234)
     factories.launch(job)
     page = as_operator.get("/system/").content.decode()
     assert "agent-7" in page
+    assert page.count('<td class="num">2.5 s</td><td class="num">1,234</td>') == 2  # and in total
     assert "emulated" in page
 
 

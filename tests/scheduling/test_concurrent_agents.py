@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -17,7 +18,7 @@ from apps.scheduling.core import registry
 from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit
-from apps.scheduling.services.agent import RETRIES, SchedulingAgent
+from apps.scheduling.services.agent import SchedulingAgent
 from apps.workloads import services as workloads
 from apps.workloads.models import Job
 from tests import factories
@@ -80,7 +81,7 @@ def test_a_job_that_lost_every_commit_waits_with_its_last_candidates() -> None:
     work(agent("agent-2", Unlucky()))
     assert state_and_reason(job) == ("queued", "CommitConflict")
     decision = Decision.objects.get(job=job)
-    assert (decision.outcome, decision.commit_retries) == ("conflict", RETRIES)
+    assert (decision.outcome, decision.commit_retries) == ("conflict", settings.AGENT_RETRIES)
     assert (decision.seed, decision.units_won) == (11, 0)
 
 

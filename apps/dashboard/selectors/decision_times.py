@@ -19,7 +19,8 @@ LATEST_DECISIONS: Final = 50_000
 LATENCY_COLUMNS: Final = 72
 ENOUGH_FOR_P999: Final = 1_000  # decisions; fewer do not have a 99.9th percentile
 _IN_RANGE: Final = """
-SELECT * FROM (SELECT cluster_s, elapsed_s, commit_retries, agent, outcome, at
+SELECT * FROM (SELECT cluster_s, elapsed_s, commit_retries, agent, outcome, at,
+                      copy_age_s, changes_behind
                FROM scheduling_decision WHERE at <= %s ORDER BY at DESC, id DESC LIMIT %s) newest
 WHERE cluster_s BETWEEN %s AND %s
 """
@@ -77,7 +78,13 @@ GROUP BY GROUPING SETS ((at), ())
 
 @dataclass(frozen=True, slots=True)
 class AgentTimes:
-    """Decisions of one agent, or of all if ``name`` is empty."""
+    """Decisions of one agent, or of all if ``name`` is empty.
+
+    Attributes
+    ----------
+    copy_age_p99_s : age of its copy when it commits; None without a commit
+    behind_p99 : changes that its copy lacks then
+    """
 
     name: str
     decisions: int
@@ -86,22 +93,22 @@ class AgentTimes:
     p50_s: float
     p99_s: float
     last: datetime
+    copy_age_p99_s: float | None
+    behind_p99: int | None
 
 
 def agent_times(span: TimeRange) -> tuple[AgentTimes, ...]:
     """Return the decisions of each agent in the range, by name; those of all agents are last."""
     rows = fetch_rows(_AGENTS, _parameters(span))
-    return tuple(
-        AgentTimes(name or "", count, placed, lost, p50, p99, last)
-        for name, count, placed, lost, p50, p99, last in rows
-        if count
-    )
+    return tuple(AgentTimes(name or "", count, *values) for name, count, *values in rows if count)
 
 
 _AGENTS: Final = f"""
 SELECT agent, count(*), count(*) FILTER (WHERE outcome = 'placed'), sum(commit_retries),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY elapsed_s),
-       percentile_cont(0.99) WITHIN GROUP (ORDER BY elapsed_s), max(at)
+       percentile_cont(0.99) WITHIN GROUP (ORDER BY elapsed_s), max(at),
+       percentile_cont(0.99) WITHIN GROUP (ORDER BY copy_age_s),
+       percentile_disc(0.99) WITHIN GROUP (ORDER BY changes_behind)
 FROM ({_IN_RANGE}) in_range
 GROUP BY GROUPING SETS ((agent), ()) ORDER BY agent NULLS LAST
 """  # noqa: S608 - a constant

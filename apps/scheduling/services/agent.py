@@ -1,15 +1,15 @@
 """The scheduling agent: claims waiting jobs, decides on its copy of the cluster, and commits.
 
-Several agents may run concurrently, each with a copy. An agent that loses a conflict reads the
-change log and decides again. The copy is its only state: the claims of an agent that dies expire.
+Several agents may run concurrently, each with a copy. An agent reads the change log before every
+batch, or at the interval of the settings. If it loses a conflict, it reads the log and decides
+again. The copy is its only state: the claims of an agent that dies expire.
 
 Source: Tarcil §5.1 (T8, T9).
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -19,40 +19,25 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from apps.classification import selectors as classification
 from apps.classification.core.estimators import EmptyLibraryError
-from apps.classification.core.profile import Profile
 from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
 from apps.inventory.core.backends import Capability, backends_with
-from apps.inventory.core.snapshot import Snapshot, Topology
+from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.profiling.services import request_probes
 from apps.scheduling.core import registry
 from apps.scheduling.core.backfill import place_batch
-from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import unmeasured_profile
-from apps.scheduling.core.growth import missing_request, missing_size
 from apps.scheduling.core.job_sampling import (
-    FOLLOWING_LOAD,
-    Sampling,
-    TopFreeShares,
-    sampling_of,
     with_guarantee,
 )
 from apps.scheduling.core.requests import (
     START_DELAY_S,
-    after,
-    cluster_facts,
-    is_only_closed,
     is_short,
-    request_of,
-    size_or_late,
 )
-from apps.scheduling.core.run_time import run_time
-from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
-from apps.scheduling.core.types import Placed, Policy, Refused, Request
-from apps.scheduling.selectors import ClaimedJob, ClusterFollower, claimed_jobs
-from apps.scheduling.selectors.allowances import RecentAllowances
+from apps.scheduling.core.types import Placed, Policy, Refused
+from apps.scheduling.selectors import ClaimedJob, claimed_jobs
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.services import (
     Proposal,
@@ -64,7 +49,9 @@ from apps.scheduling.services import (
 )
 from apps.scheduling.services import agent_refusals as refused_as
 from apps.scheduling.services.admission import AdmissionDesk
+from apps.scheduling.services.agent_copy import AgentCopy
 from apps.scheduling.services.agent_policies import Decider, Deciders
+from apps.scheduling.services.agent_sizing import JobSizer
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.peers import Peers
@@ -73,16 +60,8 @@ from apps.scheduling.services.reservations import reservations
 from apps.scheduling.services.reserving import reserve_for_waiting
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import JobSpec
 
 logger = logging.getLogger(__name__)
-
-RETRIES: Final = 3
-RANK_ONE_IN: Final = 10  # one-unit decisions whose rank D is measured
-MAX_CACHED_PROFILES: Final = 4096
-
-
-_ProfiledJob = tuple[ClaimedJob, UUID | None, Profile]  # without an id: a typical profile
 
 
 class SchedulingAgent:
@@ -107,14 +86,16 @@ class SchedulingAgent:
     ) -> None:
         self.name, self._rng = name, rng
         self._deciders = Deciders(name, policy, default, peers)
-        self._facts: TopologyFacts | None = None
-        self._cluster = ClusterFollower()
-        self._queue = WaitingQueue(name, self._cluster, rng.spawn(1)[0])
+        of_queue, of_copy = rng.spawn(2)
+        self._cluster = AgentCopy(
+            of_copy, interval_s=settings.AGENT_INTERVAL_S, jitter=settings.AGENT_JITTER
+        )
+        self._queue = WaitingQueue(
+            name, self._cluster, of_queue, path_limit=settings.AGENT_PATH_LIMIT
+        )
+        self._retries: int = settings.AGENT_RETRIES
         self._admission = AdmissionDesk(name, self._cluster)
-        self._profiles: dict[UUID, Profile] = {}
-        self._shares = TopFreeShares()
-        self._one_unit = 0
-        self._allowances = RecentAllowances()
+        self._sizer = JobSizer(self._cluster, self._deciders)
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
 
     def work(self, *, for_s: float) -> int:
@@ -132,7 +113,7 @@ class SchedulingAgent:
         turn = self._queue.begin()
         if turn.job_ids:
             self._decide_all(turn.job_ids)
-        self._admission.end_turn(lambda snapshot: self._facts_of(snapshot.topology))
+        self._admission.end_turn(lambda snapshot: self._sizer.facts_of(snapshot.topology))
         return len(turn.job_ids) + self._queue.end(turn)
 
     def _decide_all(self, claimed: Sequence[UUID]) -> None:
@@ -164,14 +145,7 @@ class SchedulingAgent:
         short += self._short_jobs(new) if new else []
         short_ids = {sized_job.job.id for sized_job in short}
         unprofiled += self._profile([job for job in new if job.id not in short_ids])
-        self._load(known.values())
-        ready, refused = self._size(
-            [
-                (job, known[job.application_id], self._profiles[known[job.application_id]])
-                for job in jobs
-                if job.application_id in known
-            ]
-        )
+        ready, refused = self._sizer.size(self._sizer.profiled(jobs, known))
         self._refuse(unprofiled + refused, self._deciders.default)
         for by, each in self._deciders.by_policy(
             (ready + scored, self._deciders.default), (short, self._deciders.short)
@@ -191,7 +165,7 @@ class SchedulingAgent:
             typical = [(job, None, typical_profile(job.spec.kind)) for job in short]
         except (classification.NoLibraryError, EmptyLibraryError):
             return []
-        ready, _ = self._size(typical)
+        ready, _ = self._sizer.size(typical)
         return ready
 
     def _commands(
@@ -224,7 +198,7 @@ class SchedulingAgent:
             if able[job.backend]
         ]
         unable = [refused_as.no_commands(job) for job in jobs if not able[job.backend]]
-        ready, refused = self._size(sizable)
+        ready, refused = self._sizer.size(sizable)
         scored = [each for each in ready if each.job.application_id in scores]
         blind = [each for each in ready if each.job.application_id not in scores]
         return scored, blind, refused + unable
@@ -257,89 +231,16 @@ class SchedulingAgent:
             workloads.send_to_profiling(wait, agent=self.name, profiled=known)
         return []
 
-    def _load(self, profile_ids: Collection[UUID]) -> None:
-        missing = set(profile_ids) - self._profiles.keys()
-        if len(self._profiles) + len(missing) > MAX_CACHED_PROFILES:
-            self._profiles.clear()
-            missing = set(profile_ids)
-        if missing:
-            self._profiles |= classification.profiles(missing)
-
-    def _size(self, jobs: Sequence[_ProfiledJob]) -> tuple[list[SizedJob], list[Refusal]]:
-        snapshot = self._cluster.copy.snapshot()
-        allowances = self._allowances()
-        facts: dict[tuple[str, ...], ClusterFacts] = {}
-        ready, refused = [], []
-        for job, profile_id, profile in jobs:
-            if profile.platforms not in facts:
-                facts[profile.platforms] = cluster_facts(snapshot, profile.platforms, allowances)
-            sized = size_or_late(
-                job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
-            )
-            if job.spec.policy is not None and job.spec.policy not in registry.POLICIES:
-                refused.append(refused_as.unknown_policy(job, profile_id))
-                continue
-            if job.missing:
-                sized = missing_size(sized, job.missing)
-            if isinstance(sized, Infeasible):
-                is_closed = is_only_closed(job.spec, profile, snapshot, allowances)
-                refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))
-                continue
-            is_measured = profile_id is not None and self._is_measured(job.spec, sized)
-            topology = snapshot.topology
-            request = request_of(
-                job.spec,
-                profile,
-                sized,
-                topology,
-                job=str(job.id),
-                measure_rank=is_measured,
-            )
-            request = after(request, job.elapsed_s)
-            if job.missing:
-                request = missing_request(request, topology, job.held)
-            policy = "" if profile_id is None else self._deciders.name_of(job.spec)
-            sampling = self._sampling(job, request, snapshot, policy)
-            request = replace(request, sample_size=sampling.size)
-            run = run_time(
-                job.spec, profile, sized, facts[profile.platforms], elapsed_s=job.elapsed_s
-            )
-            ready.append(
-                SizedJob(job, profile_id, profile, sized, request, topology, sampling, run)
-            )
-        return ready, refused
-
-    def _sampling(
-        self, job: ClaimedJob, request: Request, snapshot: Snapshot, policy: str
-    ) -> Sampling:
-        facts, limit = self._facts_of(snapshot.topology), settings.MAX_SAMPLE
-        shares = self._shares if policy in FOLLOWING_LOAD else None
-        return sampling_of(job.spec, request, snapshot, facts, max_sample=limit, shares=shares)
-
-    def _facts_of(self, topology: Topology) -> TopologyFacts:
-        if self._facts is None or self._facts.topology is not topology:
-            self._facts = TopologyFacts(topology)
-        return self._facts
-
-    def _is_measured(self, spec: JobSpec, sized: Sized) -> bool:
-        """Whether the rank of the choice is measured, which verifies the sampling guarantee."""
-        if sized.units != 1 or sized.locality is not None:
-            return False
-        if not self._deciders.of(spec, self._deciders.default).policy.draws_sample:
-            return False
-        self._one_unit += 1
-        return self._one_unit % RANK_ONE_IN == 0
-
     def _place(self, ready: Sequence[SizedJob], by: Decider) -> list[Refusal]:
         refused: list[Refusal] = []
-        for attempt in range(RETRIES + 1):
+        for attempt in range(self._retries + 1):
             if not ready:
                 return refused
             copy = self._cluster.follow()
-            ready = [self._updated(sized_job, copy.topology) for sized_job in ready]
-            snapshot = copy.snapshot()
+            ready = [self._sizer.updated(sized_job, copy.topology) for sized_job in ready]
+            snapshot, version = copy.snapshot(), self._cluster.version
             admitted, held_back = self._admission.admit(
-                snapshot, ready, self._facts_of(snapshot.topology)
+                snapshot, ready, self._sizer.facts_of(snapshot.topology)
             )
             refused += [
                 refused_as.refusal(job, outcome, 0.0, attempt, None) for job, outcome in held_back
@@ -359,10 +260,14 @@ class SchedulingAgent:
                     proposals.append(Proposal(sized_job, placed, elapsed_s, attempt, at))
             if not proposals:
                 return refused
-            won, lost = commit(proposals, agent=by.identity)
+            won, lost = commit(proposals, agent=by.identity, copy=version)
+            if lost:
+                self._cluster.expire()
+            else:
+                self._cluster.add_own(won)
             logger.debug("committed %d of %d placements", len(won), len(proposals))
             again = {entry.proposal.job.id: entry for entry in lost if not entry.is_gone}
-            if attempt == RETRIES:
+            if attempt == self._retries:
                 refused += [refused_as.conflict(entry.proposal) for entry in again.values()]
             ready = [again[each.job.id].next_try(each) for each in ready if each.job.id in again]
         return refused
@@ -381,28 +286,10 @@ class SchedulingAgent:
             snapshot,
             batch.inputs.requests,
             np.random.default_rng(seed),
-            facts=self._facts_of(snapshot.topology),
+            facts=self._sizer.facts_of(snapshot.topology),
             bindings=bound,
         )
         return batch, outcomes
-
-    def _updated(self, sized_job: SizedJob, topology: Topology) -> SizedJob:
-        """Rebuild the request if the topology changed: it refers to platforms by index."""
-        if sized_job.topology is topology:
-            return sized_job
-        request = request_of(
-            sized_job.job.spec,
-            sized_job.profile,
-            sized_job.sized,
-            topology,
-            job=sized_job.request.job,
-            measure_rank=sized_job.request.measure_rank,
-        )
-        request = after(request, sized_job.job.elapsed_s)
-        if sized_job.job.missing:
-            request = missing_request(request, topology, sized_job.job.held)
-        request = replace(request, sample_size=sized_job.sampling.size)
-        return replace(sized_job, request=request, topology=topology)
 
     def _refuse(self, refused: Sequence[Refusal], by: Decider) -> None:
         topology = self._cluster.copy.topology
@@ -421,7 +308,7 @@ class SchedulingAgent:
             sequence=self._sequence,
             delay_s=retry_delay_s(len(waiting)),
         )
-        reserve_for_waiting(waiting, self._cluster, self._facts_of)
+        reserve_for_waiting(waiting, self._cluster, self._sizer.facts_of)
 
 
 _PERMANENT: Final = frozenset(

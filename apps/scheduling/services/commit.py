@@ -4,6 +4,7 @@ One transaction commits a batch. Conflicts are
 resolved by `core.conflicts`, as in memory; PostgreSQL's constraints are the last line of defence.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from django.db import transaction
 
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.log_numbers import SEQUENCES, Log
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES, Capability
 from apps.inventory.selectors import cluster_now, cluster_time
@@ -36,16 +38,25 @@ from apps.scheduling.services.decisions import (
     placed_rows,
     predicted_json,
 )
-from apps.scheduling.services.proposals import AgentIdentity, LostProposal, Proposal
+from apps.scheduling.services.proposals import (
+    AgentIdentity,
+    CopyVersion,
+    LostProposal,
+    Proposal,
+)
 from apps.scheduling.services.quotas import left_in_limits, within_limits
 from apps.scheduling.services.reservations import end_reservations, reservations
 from apps.workloads import services as workloads
 
 
 def commit(
-    proposals: Sequence[Proposal], *, agent: AgentIdentity
+    proposals: Sequence[Proposal], *, agent: AgentIdentity, copy: CopyVersion | None = None
 ) -> tuple[dict[UUID, int], list[LostProposal]]:
     """Allocate the units of proposals; earlier ones win conflicts.
+
+    Parameters
+    ----------
+    copy : of the agent when it decided; None: its age is not stored
 
     Returns
     -------
@@ -83,7 +94,7 @@ def commit(
         ]
         if reserved:
             end_reservations([p.job.id for p, _ in won])
-        sequences = _write(won, free=free, agent=agent)
+        sequences = _write(won, free=free, agent=agent, copy=copy)
     lost = [
         LostProposal(p, is_gone=p.job.id not in ours, is_over_limit=p.job.id in over)
         for p in proposals
@@ -172,12 +183,16 @@ def _grant(
 
 
 def _write(
-    won: Sequence[tuple[Proposal, Grant]], *, free: Mapping[int, Vector], agent: AgentIdentity
+    won: Sequence[tuple[Proposal, Grant]],
+    *,
+    free: Mapping[int, Vector],
+    agent: AgentIdentity,
+    copy: CopyVersion | None,
 ) -> dict[UUID, int]:
     if not won:
         return {}
-    time = cluster_time()
-    now, cluster_s = time.at, time.cluster_s
+    instant = cluster_time()
+    now, cluster_s = instant.at, instant.cluster_s
     allocations = allocate((grant for _, grant in won), free)
     new = [(p, grant) for p, grant in won if not p.job.missing]
     more = [(p, grant) for p, grant in won if p.job.missing]
@@ -189,9 +204,11 @@ def _write(
     )
     if len(placed) + len(grown) != len(won):
         raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")
-    waited = dict(fetch_rows(_WAITED, [now, number_array(sorted(placed))]))
+    rows = fetch_rows(_WAITED, [SEQUENCES[Log.CHANGES], now, number_array(sorted(placed))])
+    waited = {job: seconds for _, job, seconds in rows if job is not None}
+    occasion = Occasion(agent, now, cluster_s, _age(copy, newest=rows[0][0]))
     insert_batches((p.place for p, _ in won), at=now, code_version=agent.code_version)
-    insert_decisions(placed_rows(won, Occasion(agent, now, cluster_s), waited))
+    insert_decisions(placed_rows(won, occasion, waited))
     commands = {p.job.id for p, _ in new if p.job.runs_command}
     numbers = record_allocations(allocations, at=now, cluster_s=cluster_s)
     machines = {one.server for one in allocations if one.grant.job in commands}
@@ -209,9 +226,19 @@ def _write(
     return {new.grant.job: number for new, number in zip(allocations, numbers, strict=True)}
 
 
+# the newest number of the change log, and of each job how long it waited; one row without jobs
 _WAITED: Final = """
-SELECT id, extract(epoch FROM %s - created_at)::float8 FROM workloads_job WHERE id = ANY(%s)
+SELECT coalesce(pg_sequence_last_value(%s::regclass), 0), j.id,
+       extract(epoch FROM %s - j.created_at)::float8
+FROM (VALUES (1)) AS once LEFT JOIN workloads_job j ON j.id = ANY(%s)
 """
+
+
+def _age(copy: CopyVersion | None, *, newest: int) -> tuple[float, int] | None:
+    """Return the wall seconds since a copy was read, and the changes drawn since."""
+    if copy is None:
+        return None
+    return time.monotonic() - copy.read_s, max(0, newest - copy.known)
 
 
 def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workloads.PlacedJob:

@@ -73,6 +73,7 @@ COLUMNS: Final = {
     "predicted": "jsonb", "commit_retries": "int4",
     "elapsed_s": "float8", "waited_s": "float8", "guarantee": "jsonb",
     "units_before": "int4", "batch_id": "uuid", "position": "int2",
+    "copy_age_s": "float8", "changes_behind": "int8",
 }  # fmt: skip
 
 
@@ -83,11 +84,17 @@ def insert_decisions(rows: Iterable[tuple[Any, ...]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """The agent of decisions, and the time of their transaction."""
+    """The agent of decisions, and the time of their transaction.
+
+    Attributes
+    ----------
+    copy_age : age of the agent's copy in wall seconds, and the changes that it lacked
+    """
 
     agent: AgentIdentity
     at: datetime
     cluster_s: float
+    copy_age: tuple[float, int] | None = None
 
 
 def placed_rows(
@@ -137,6 +144,7 @@ def _placed_row(
         *(proposal.elapsed_s, waited_s, sized_job.sampling.as_json()),
         sized_job.job.units if sized_job.job.missing else 0,
         *_place(proposal.place),
+        *(occasion.copy_age or (None, None)),
     )
 
 
@@ -177,6 +185,7 @@ def _refusal_row(
         refusal.sampling.as_json(),
         0,
         *_place(refusal.place),
+        *(None, None),
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from apps.classification.core.profile import Profile
@@ -28,6 +28,19 @@ class AgentIdentity:
     policy: str
     policy_version: int
     code_version: str
+
+
+class CopyVersion(NamedTuple):
+    """What the copy of an agent holds when it decides.
+
+    Attributes
+    ----------
+    read_s : when it was read from the change log, monotonic wall seconds
+    known : number of the change log that it was read to, plus the agent's own changes since
+    """
+
+    read_s: float
+    known: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,11 +57,27 @@ class WaitingQueue:
     """Takes new jobs first, and a limited number of waiting shapes each second.
 
     The number of jobs of a turn adapts to the time that a job takes.
+
+    Parameters
+    ----------
+    path_limit : max jobs of a turn; with few, waiting shapes wait behind new jobs
     """
 
-    def __init__(self, agent: str, cluster: ClusterFollower, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        agent: str,
+        cluster: ClusterFollower,
+        rng: np.random.Generator,
+        *,
+        path_limit: int = MAX_BATCH,
+    ) -> None:
         self._agent, self._cluster, self._rng = agent, cluster, rng
-        self._batch = StepSize(smallest=MIN_BATCH, largest=MAX_BATCH, first=BATCH)
+        self._path_limit = path_limit
+        self._batch = StepSize(
+            smallest=min(MIN_BATCH, path_limit),
+            largest=path_limit,
+            first=min(BATCH, path_limit),
+        )
         self._joined = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._copied = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._retries = RateLimit(per_s=RETRIES_PER_S, burst=SHAPES)
@@ -71,24 +87,27 @@ class WaitingQueue:
         """Claim the jobs of the next turn."""
         begun_s = time.monotonic()
         shares = dominant_shares()
-        jobs = workloads.claim_waiting(
-            agent=self._agent,
-            limit=self._batch.current,
-            start=UUID(bytes=self._rng.bytes(16)),
-            shares=shares,
-        )
-        jobs = [*self._claim_incomplete(), *jobs]
+        jobs = list(self._claim_incomplete())
+        if limit := min(self._batch.current, self._path_limit - len(jobs)):
+            jobs += workloads.claim_waiting(
+                agent=self._agent,
+                limit=limit,
+                start=UUID(bytes=self._rng.bytes(16)),
+                shares=shares,
+            )
         if not count_waiting_shapes():
             self._cluster.freed.clear()
             return Turn(jobs, begun_s, time.monotonic())
-        shapes = self._claim_shapes(time.monotonic(), shares)
+        shapes = self._claim_shapes(time.monotonic(), shares, self._path_limit - len(jobs))
         return Turn([*jobs, *shapes.job_ids], begun_s, time.monotonic(), shapes, has_waiting=True)
 
     def _claim_incomplete(self) -> Sequence[UUID]:
         """Claim running jobs that lack units, if any unit is free."""
         if not has_incomplete_jobs() or not self._cluster.follow().snapshot().unit_free.any():
             return ()
-        return workloads.claim_incomplete(agent=self._agent, limit=INCOMPLETE)
+        return workloads.claim_incomplete(
+            agent=self._agent, limit=min(INCOMPLETE, self._path_limit)
+        )
 
     def end(self, turn: Turn) -> int:
         """Give jobs the reasons of their shapes, after the jobs of the turn were decided.
@@ -121,8 +140,10 @@ class WaitingQueue:
         self._copied.record(count, time.monotonic() - begun_s, target_s=target_s)
         return count
 
-    def _claim_shapes(self, now_s: float, shares: Mapping[UUID, float]) -> workloads.ClaimedShapes:
-        limit = min(SHAPES, self._retries.available(now_s))
+    def _claim_shapes(
+        self, now_s: float, shares: Mapping[UUID, float], paths: int
+    ) -> workloads.ClaimedShapes:
+        limit = min(SHAPES, paths, self._retries.available(now_s))
         if not limit:
             return workloads.ClaimedShapes()
         freed = self._cluster.freed.freed(self._cluster.follow().snapshot())

@@ -1,0 +1,197 @@
+"""Two schedulers of periodic tasks: one sends, the other takes over when the first dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import redis
+from django.conf import settings as configured
+from pytest_django import Settings
+
+from apps.common.infrastructure.notifications import broker
+from apps.common.infrastructure.queues import QUEUES
+from controlplane.beat import KEY, LEASE_S, POLL_S, TAKEOVER_S, BeatLease
+from controlplane.embedded.instance import PROJECT
+
+pytestmark = pytest.mark.broker
+
+PATIENCE_S = 60.0
+SLACK_S = 2.0  # of a busy machine
+Beat = subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of a database of the broker that no other test uses."""
+    base, number = configured.REDIS_URL, request.param
+    if parse_qs(urlsplit(base).query).get("db"):
+        own = base.replace("db=0", f"db={number}")
+    else:
+        own = f"{base.rpartition('/')[0]}/{number}"
+    client = redis.Redis.from_url(own)
+    client.flushdb()
+    yield own
+    client.flushdb()
+
+
+def of_its_own(number: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("url", [number], indirect=True, ids=[""])
+
+
+@pytest.fixture
+def start(url: str, tmp_path: Path) -> Iterator[Callable[[], Beat]]:
+    """Start a scheduler, as a deployment does; all are killed afterwards."""
+    started: list[Beat] = []
+
+    def beat() -> Beat:
+        schedule = str(tmp_path / f"schedule-{len(started)}")
+        arguments = ("-A", "controlplane", "beat", "--schedule", schedule, "--pidfile=")
+        environment = {**os.environ, "REDIS_URL": url, "PYTHONPATH": str(PROJECT)}
+        with (tmp_path / f"log-{len(started)}").open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603  (our own program)
+                [sys.executable, "-m", "celery", *arguments],
+                cwd=PROJECT,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        started.append(process)
+        return process
+
+    yield beat
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def taken(url: str) -> list[tuple[int, str]]:
+    """Take all messages from the queues; returns the process that sent each, and its task."""
+    client, found = redis.Redis.from_url(url), []
+    for queue in QUEUES:
+        for _ in range(int(str(client.llen(queue)))):
+            headers = json.loads(client.rpop(queue))["headers"]  # type: ignore[arg-type]  # bytes
+            sender = headers["origin"].partition("@")[0].removeprefix("gen")
+            found.append((int(sender), str(headers["task"])))
+    client.close()
+    return found
+
+
+def senders(url: str, *, for_s: float) -> set[int]:
+    """Return the processes that send a message within some seconds."""
+    taken(url)
+    time.sleep(for_s)
+    return {sender for sender, _ in taken(url)}
+
+
+def seconds_until(url: str, process: Beat) -> float:
+    """Wait until a process sends; returns the seconds."""
+    begun_s = time.monotonic()
+    while time.monotonic() < begun_s + PATIENCE_S:
+        if process.pid in {sender for sender, _ in taken(url)}:
+            return time.monotonic() - begun_s
+        time.sleep(0.05)
+    raise TimeoutError(f"process {process.pid} sent nothing")
+
+
+def an_active_and_a_standby(url: str, start: Callable[[], Beat]) -> tuple[Beat, Beat]:
+    active = start()
+    seconds_until(url, active)
+    standby = start()
+    store = Path(str(standby.args[standby.args.index("--schedule") + 1]))  # type: ignore[union-attr, index, arg-type]  # a list
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not list(store.parent.glob(f"{store.name}*")):  # it ticks from then on
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert senders(url, for_s=2 * POLL_S) == {active.pid}
+    return active, standby
+
+
+@of_its_own(9)
+def test_a_standby_sends_the_tasks_after_the_active_process_was_killed(
+    url: str, start: Callable[[], Beat]
+) -> None:
+    active, standby = an_active_and_a_standby(url, start)
+    active.send_signal(signal.SIGKILL)
+    active.wait()
+    taken(url)
+    assert seconds_until(url, standby) <= TAKEOVER_S + SLACK_S
+    replacement = start()
+    assert senders(url, for_s=3 * POLL_S) == {standby.pid}
+    assert replacement.poll() is None
+
+
+@of_its_own(10)
+def test_a_process_that_was_paused_sends_nothing_after_a_standby_took_over(
+    url: str, start: Callable[[], Beat]
+) -> None:
+    active, standby = an_active_and_a_standby(url, start)
+    active.send_signal(signal.SIGSTOP)
+    taken(url)
+    assert seconds_until(url, standby) <= TAKEOVER_S + SLACK_S
+    taken(url)
+    active.send_signal(signal.SIGCONT)
+    time.sleep(3 * POLL_S)
+    sent = [sender for sender, _ in taken(url)]
+    assert set(sent) >= {standby.pid}
+    assert sent.count(active.pid) <= 1  # a message that it was sending when it was paused
+
+
+@of_its_own(11)
+def test_a_process_that_is_stopped_in_order_hands_over_at_once(
+    url: str, start: Callable[[], Beat]
+) -> None:
+    active, standby = an_active_and_a_standby(url, start)
+    active.send_signal(signal.SIGTERM)
+    active.wait(PATIENCE_S)
+    taken(url)
+    assert seconds_until(url, standby) <= POLL_S + SLACK_S < TAKEOVER_S
+
+
+class Clock:
+    """Seconds set by a test."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def _own_broker(settings: Settings, url: str) -> None:
+    settings.REDIS_URL = url
+
+
+@of_its_own(12)
+@pytest.mark.usefixtures("_own_broker")
+def test_one_process_has_the_lease() -> None:
+    clock = Clock()
+    first, second = BeatLease(clock=clock), BeatLease(clock=clock)
+    assert [first.hold(), second.hold()] == [True, False]
+    clock.now_s += POLL_S
+    assert [second.hold(), first.hold()] == [False, True]
+    assert 0 < int(str(broker().pttl(KEY))) <= 1000 * LEASE_S
+    second.release()
+    assert first.hold()
+    first.release()
+    clock.now_s += POLL_S
+    assert [second.hold(), first.hold()] == [True, False]
+
+
+@of_its_own(13)
+@pytest.mark.usefixtures("_own_broker")
+def test_a_lease_that_cannot_be_renewed_ends_after_its_time(settings: Settings) -> None:
+    clock = Clock()
+    lease = BeatLease(clock=clock)
+    assert lease.hold()
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    clock.now_s += LEASE_S - 0.001
+    assert lease.hold()
+    clock.now_s += 0.001
+    assert not lease.hold()
