@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.cli.check import _predicted
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit, from_problem
-from controlplane.cli.jobfile import read_job, seconds, size
-from controlplane.cli.jobs import _predicted, _why_table
+from controlplane.cli.job_options import read_job
+from controlplane.cli.jobfile import seconds, size
+from controlplane.cli.jobs import _why_table
 from controlplane.cli.main import main
 from controlplane.cli.output import columns, duration, render
 
