@@ -1,25 +1,55 @@
 """The options that describe a job, and the job that they make together with a file."""
 
 import shlex
-from argparse import ArgumentParser, Namespace
-from typing import Any
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from typing import Any, Final
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import guarantee, read_file, seconds, size
 from controlplane.cli.verbs import argument_type, positive_int
 
+SCOPES: Final = ("server", "rack", "switch")
+KINDS: Final = ("analytics", "latency_critical", "single_node", "batch")
+
 
 def add_job_options(parser: ArgumentParser) -> None:
     """Declare the options that describe a job."""
+    _add_work(parser)
+    _add_command(parser)
+    _add_target(parser)
+    _add_place(parser)
+    _add_decision(parser)
+
+
+def _add_work(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("-f", "--file", help="JSON or YAML file with the job; - is stdin")
     add("--app", help="application")
+    add("--kind", choices=KINDS, help="of a new application; that of the target if omitted")
     add("--name", help="name of the job")
-    add("--project")
-    add("--label", action="append", metavar="NAME=VALUE")
-    add("--tasks", type=int)
+    add("--project", help="project to submit to; yours if you have only one")
+    add("--label", action="append", metavar="NAME=VALUE", help="label of the job; repeatable")
+    add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
+    add("--tasks", type=int, help="number of tasks that the work is divided into")
     add("--units", type=int, help="fixed number of resource units")
-    add("--priority", type=int)
+    add("--priority", type=int, help="-100 to 100; higher is more urgent (0)")
+    add(
+        "--duration",
+        type=argument_type(seconds),
+        metavar="TIME",
+        help="cluster time that a service runs; until it is cancelled if omitted",
+    )
+    add(
+        "--gang",
+        action=BooleanOptionalAction,
+        help="start only with all units, or with some and get the rest as they are freed;"
+        " by default, only jobs with --qps or --ips wait for all",
+    )
+    add("--hold", action="store_true", help="do not place the job before it is released")
+
+
+def _add_command(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add("--env", action="append", metavar="NAME=VALUE", help="variable of the command")
     add("--chdir", metavar="DIR", help="working directory of the command, on the server")
     add(
@@ -37,19 +67,61 @@ def add_job_options(parser: ArgumentParser) -> None:
     add("--user", metavar="NAME", help="account of the server that runs the command")
     add("--copyable", action="store_true", help="copies may run, to profile the command once")
     add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")
-    add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
+
+
+def _add_target(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")
     add("--qps", type=float, help="target: queries per second, with --p99")
     add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
     add("--ips", type=float, help="target: instructions per second")
     add("--best-effort", action="store_true", help="no target")
     add("--max-cost", type=float, metavar="N", help="highest predicted cost, in unit-seconds")
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _add_place(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--platforms",
+        type=_names,
+        metavar="NAMES",
+        help="platforms on which the job may run, comma-separated; all if omitted",
+    )
+    add(
+        "--server-label",
+        action="append",
+        metavar="NAME=VALUE",
+        help="label that the servers must have; repeatable",
+    )
+    add("--locality", choices=SCOPES, help="all units on one server, in one rack, on one switch")
+    add("--spread", choices=SCOPES, help="every unit on another server, rack or switch")
     add(
         "--exclude",
-        type=lambda text: [name for name in text.split(",") if name],
+        type=_names,
         metavar="NAMES",
         help="servers on which the job must not run, comma-separated",
     )
+    for name in ("memory", "storage"):
+        add(
+            f"--unit-{name}",
+            type=argument_type(size),
+            metavar="SIZE",
+            help=f"{name} for each unit, e.g. 2Gi; an equal share if omitted",
+        )
+    add(
+        "--unit-network",
+        type=argument_type(size),
+        metavar="BPS",
+        help="network for each unit, in bits/s, e.g. 100M; an equal share if omitted",
+    )
+
+
+def _add_decision(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add("--policy", help="placement policy; that of the installation if omitted")
     add("--sample-size", type=positive_int, metavar="R", help="candidates per unit")
     add(
@@ -94,10 +166,17 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "application": args.app,
         "name": args.name,
         "project": args.project,
+        "application_kind": args.kind,
         "tasks": args.tasks,
         "units": args.units,
         "priority": args.priority,
         "input_bytes": args.input,
+        "duration_seconds": args.duration,
+        "gang": args.gang,
+        "held": args.hold or None,
+        "unit_memory_bytes": args.unit_memory,
+        "unit_network_bps": args.unit_network,
+        "unit_storage_bytes": args.unit_storage,
         "policy": args.policy,
         "sample_size": args.sample_size,
         "guarantee": args.guarantee,
@@ -113,9 +192,8 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         from controlplane.cli.archive import read_files  # noqa: PLC0415 - rarely needed
 
         job["files"] = read_files(args.files)
-    where = {"max_cost": args.max_cost, "excluded": args.exclude}
-    if any(value is not None for value in where.values()):
-        job["constraints"] = {name: value for name, value in where.items() if value is not None}
+    if constraints := _constraints(args):
+        job["constraints"] = constraints
     if args.label:
         job["labels"] = dict(_pair("labels", text) for text in args.label)
     if args.env:
@@ -124,6 +202,19 @@ def _from_options(args: Namespace) -> dict[str, Any]:
     if target is not None:
         job["target"] = target
     return job
+
+
+def _constraints(args: Namespace) -> dict[str, Any]:
+    labels = dict(_pair("--server-label", text) for text in args.server_label or ())
+    where = {
+        "platforms": args.platforms,
+        "labels": labels or None,
+        "locality": args.locality,
+        "spread": args.spread,
+        "max_cost": args.max_cost,
+        "excluded": args.exclude,
+    }
+    return {name: value for name, value in where.items() if value is not None}
 
 
 def _pair(what: str, text: str) -> tuple[str, str]:
