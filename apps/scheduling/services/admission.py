@@ -64,6 +64,26 @@ def _within(ready: SizedJob, verdict: Admitted) -> SizedJob:
     return replace(ready, request=request)
 
 
+def admitted_by(
+    control: Admission,
+    snapshot: Snapshot,
+    ready: Sequence[SizedJob],
+    facts: TopologyFacts,
+    now_s: float,
+) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
+    """Return the jobs that an admission control admits, and the refusals of the others."""
+    applicants = [_applicant(each) for each in ready if not each.job.missing]
+    found = iter(control.evaluate(applicants, snapshot, facts, now_s))
+    admitted, refused = [], []
+    for each in ready:
+        verdict = ADMITTED if each.job.missing else next(found)
+        if isinstance(verdict, Delayed):
+            refused.append((each, refused_as(verdict, each.request.job, snapshot)))
+        else:
+            admitted.append(_within(each, verdict))
+    return admitted, refused
+
+
 class AdmissionDesk:
     """Admits jobs by the quotas of their projects and the admission control of the settings."""
 
@@ -87,16 +107,8 @@ class AdmissionDesk:
             return ready, refused
         now_s = cluster_now()
         self._note_freed(self._control, snapshot, now_s)
-        applicants = [_applicant(each) for each in ready if not each.job.missing]
-        found = iter(self._control.evaluate(applicants, snapshot, facts, now_s))
-        admitted = []
-        for each in ready:
-            verdict = ADMITTED if each.job.missing else next(found)
-            if isinstance(verdict, Delayed):
-                refused.append((each, refused_as(verdict, each.request.job, snapshot)))
-            else:
-                admitted.append(_within(each, verdict))
-        return admitted, refused
+        admitted, delayed = admitted_by(self._control, snapshot, ready, facts, now_s)
+        return admitted, refused + delayed
 
     def end_turn(self, facts_of: Callable[[Snapshot], TopologyFacts]) -> None:
         """Store the state, if the last one is old."""

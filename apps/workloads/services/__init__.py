@@ -52,7 +52,12 @@ from apps.workloads.services.shapes import (
     copy_reasons,
     join_shapes,
 )
-from apps.workloads.services.submission import resubmit, submit_array, submit_jobs
+from apps.workloads.services.submission import (
+    as_submitted,
+    resubmit,
+    submit_array,
+    submit_jobs,
+)
 from apps.workloads.services.suspension import (
     record_suspended,
     request_suspension,
@@ -74,6 +79,7 @@ __all__ = [
     "PlacedJob",
     "ProgressReport",
     "WaitingJob",
+    "as_submitted",
     "cancel_array",
     "cancel_jobs",
     "claim_incomplete",

@@ -49,7 +49,7 @@ def submit_jobs(
     _require_backend(specs)
     if not keep_open(project.pk):
         raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
-    specs = [_own_if_copied(spec, project, user) for spec in specs]
+    specs = [as_submitted(spec, project, user) for spec in specs]
     applications = _applications(specs)
     store_archives([spec.files for spec in specs if spec.files is not None], project)
     now = cluster_time()
@@ -168,10 +168,11 @@ def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
     return rows
 
 
-def _own_if_copied(spec: JobSpec, project: Project, user: User) -> JobSpec:
-    """Give a copyable command an application of its project, unless an operator submits it.
+def as_submitted(spec: JobSpec, project: Project, user: User) -> JobSpec:
+    """Return the job as it is stored.
 
-    Its copies set the scores of the application, which place all jobs of that name: those of other
+    A copyable command gets an application of its project, unless an operator submits it. Its
+    copies set the scores of the application, which place all jobs of that name: those of other
     projects too.
     """
     if not spec.copyable or includes(user.role, Role.OPERATOR):

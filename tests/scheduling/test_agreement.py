@@ -1,0 +1,245 @@
+"""A dry run, then the submission of the same job: both agree, and the first writes nothing.
+
+The rules of quotas, of the admission control and of reservations are those of the agent.
+"""
+
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from django.db import connection
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from apps.accounts.core.roles import Role
+from apps.accounts.models import Membership, Project
+from apps.operations.models import Event
+from apps.scheduling.models import Allocation, Decision, Reservation
+from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.workloads.models import Application, Job, WaitingShape
+from tests import factories
+from tests.scheduling.world import Greedy, agent, build, decide_again, known, waiting
+
+pytestmark = pytest.mark.django_db
+
+NOW_S = 3000.0
+READS = {"SELECT", "SAVEPOINT", "RELEASE"}
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    settings.BERTH_RATES = {}
+    monkeypatch.setattr("apps.scheduling.services.dry_run._COPY", ClusterFollower())
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+class Scene(NamedTuple):
+    """A submitter of the project "vision" and the agent."""
+
+    client: APIClient
+    agent: SchedulingAgent
+    application: Application
+
+    def submit(self, body: dict[str, Any]) -> Job:
+        """Submit a job and let the agent decide on it alone."""
+        response = self.client.post("/api/v1/jobs/", body, format="json")
+        assert response.status_code == 201, response.content
+        WaitingShape.objects.update(due_at=timezone.now() + timedelta(hours=1))
+        self.agent.take_turn()
+        return Job.objects.get(id=response.json()["metadata"]["id"])
+
+    def check(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Run a dry run, which must write nothing."""
+        before = written()
+        with CaptureQueriesContext(connection) as captured:
+            response = self.client.post("/api/v1/checks/", body, format="json")
+        assert response.status_code == 200, response.content
+        assert written() == before
+        about = [
+            query["sql"] or ""
+            for query in captured.captured_queries
+            if "accounts_token" not in str(query)
+        ]
+        assert {sql.lstrip().split()[0] for sql in about} <= READS
+        assert [sql for sql in about if " FOR " in sql and "UPDATE" in sql] == []
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+def written() -> tuple[int, ...]:
+    tables = (Job, Application, Decision, Allocation, Reservation, Event)
+    return tuple(table.objects.count() for table in tables)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    user = factories.user(role=Role.VIEWER)
+    Membership.objects.create(
+        user=user, project=factories.project("vision"), role=Role.SUBMITTER.value
+    )
+    client = APIClient()
+    client.force_login(user)
+    return Scene(client, make_agent("agent-1"), known())
+
+
+def body(scene: Scene, units: int | None = 1, gigabytes: int = 10, **more: Any) -> dict[str, Any]:
+    """Work of 10 s per gigabyte on one unit."""
+    return {
+        "application": scene.application.name,
+        "target": {"kind": "best_effort"},
+        "units": units,
+        "input_bytes": gigabytes * 10**9,
+        "gang": True,
+        **more,
+    }
+
+
+@pytest.fixture
+def greedy_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.scheduling.services.dry_run._policy", lambda _: Greedy())
+
+
+def quota(name: str, guaranteed: int | None = None, limit: int | None = None) -> Project:
+    row = factories.project(name)
+    row.guaranteed_units, row.max_units = guaranteed, limit
+    row.save()
+    return row
+
+
+def other(scene: Scene, units: int, gigabytes: int = 10, **more: Any) -> Job:
+    """A waiting job of another project."""
+    fields: dict[str, Any] = {
+        "target": {"kind": "best_effort"},
+        "target_kind": "best_effort",
+        "gang": True,
+        "submitted_s": NOW_S,
+        "project": factories.project("web"),
+    }
+    size = {"units_requested": units, "input_bytes": gigabytes * 10**9}
+    return waiting(scene.application, **{**fields, **size, **more})
+
+
+def agreed(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
+    """Return the answer of the dry run, and the job, which waits for the same reason."""
+    answer = scene.check(job)
+    stored = scene.submit(job)
+    assert (answer["outcome"], stored.state) == ("waits", "queued")
+    assert answer["reason"] == stored.reason_code
+    assert answer["summary"] == f"The job would wait: {stored.reason_message}."
+    assert answer["dropped"] == Decision.objects.get(job=stored).dropped
+    return answer, stored
+
+
+def placed(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
+    """Return the answer of the dry run, and the job, which starts on as many units."""
+    answer = scene.check(job)
+    stored = scene.submit(job)
+    assert (answer["outcome"], stored.state) == ("placed", "starting")
+    return answer, stored
+
+
+def test_a_project_at_its_maximum_would_wait_with_the_figures(scene: Scene) -> None:
+    build("a", "b")
+    quota("vision", limit=2)
+    placed(scene, body(scene, 2))
+    answer, _ = agreed(scene, body(scene))
+    assert answer["reason"] == "QuotaExceeded"
+    assert "project vision uses 2 of at most 2 units" in answer["summary"]
+    assert answer["start"] is None, "no simulation knows quotas"
+
+
+def test_a_borrower_would_wait_while_another_project_claims_its_guarantee(scene: Scene) -> None:
+    build("a", "b")
+    quota("vision", 2)
+    quota("web", 6)
+    placed(scene, body(scene, 2))
+    other(scene, 7)
+    decide_again(scene.agent)
+    answer, _ = agreed(scene, body(scene))
+    assert answer["reason"] == "QuotaExceeded"
+    assert "web" not in answer["summary"]
+
+
+def test_a_project_within_its_guarantee_would_start_although_others_claim_units(
+    scene: Scene,
+) -> None:
+    build("a", "b")
+    quota("vision", 2)
+    quota("web", 8)
+    placed(scene, body(scene))
+    other(scene, 8)
+    decide_again(scene.agent)
+    placed(scene, body(scene))
+
+
+def test_a_job_would_start_with_the_units_that_the_quota_leaves(scene: Scene) -> None:
+    build("a")
+    quota("vision", limit=3)
+    answer, stored = placed(scene, body(scene, 4, gang=False))
+    assert (stored.units, stored.units_missing) == (3, 1)
+    assert answer["summary"].startswith("The job would start now: 3 of 4 units on 1 server")
+
+
+def test_a_policy_that_wants_more_than_the_maximum_would_get_the_size_of_the_job(
+    scene: Scene, greedy_policy: None
+) -> None:
+    build("a", "b")
+    greedy = scene._replace(agent=agent("agent-1", Greedy()))
+    quota("vision", limit=2)
+    due = {"kind": "completion_time", "seconds": 100.0}
+    job = body(greedy, gigabytes=9, units=None, target=due)
+    answer, stored = placed(greedy, job)
+    assert (answer["units"], stored.units, stored.units_missing) == (2, 2, 0)
+
+
+def test_the_units_are_those_that_the_policy_chooses(scene: Scene, greedy_policy: None) -> None:
+    build("a", "b")
+    greedy = scene._replace(agent=agent("agent-1", Greedy()))
+    due = {"kind": "completion_time", "seconds": 100.0}
+    answer, stored = placed(greedy, body(greedy, gigabytes=9, units=None, target=due))
+    assert (answer["units"], stored.units, stored.units_missing) == (4, 4, 0)
+
+
+def reserved(scene: Scene, **more: Any) -> Job:
+    """A gang of another project with a reservation of all eight units, one of them busy."""
+    build("a", "b")
+    other(scene, 1, 100)
+    decide_again(scene.agent)
+    gang = other(scene, 8, **{"submitted_s": NOW_S - 700.0, **more})
+    decide_again(scene.agent)
+    assert Reservation.objects.get().job_id == gang.id
+    return gang
+
+
+def test_a_job_that_ends_too_late_would_wait_for_reserved_units(scene: Scene) -> None:
+    gang = reserved(scene)
+    answer, _ = agreed(scene, body(scene, 1, 150))
+    assert answer["reason"] == "UnitsReserved"
+    assert answer["dropped"]["reserved"] == 7
+    assert gang.name not in str(answer)
+
+
+def test_a_job_that_ends_in_time_would_be_backfilled(scene: Scene) -> None:
+    reserved(scene)
+    placed(scene, body(scene, 1, 50))
+
+
+@override_settings(BACKFILL="conservative")
+def test_conservative_backfill_would_block_a_job_at_once(scene: Scene) -> None:
+    reserved(scene, submitted_s=NOW_S)
+    answer, _ = agreed(scene, body(scene, 1, 150))
+    assert answer["reason"] == "UnitsReserved"
+
+
+def test_a_dry_run_needs_a_project_of_the_caller_and_tells_nothing_of_others(
+    scene: Scene,
+) -> None:
+    build("a")
+    quota("web", limit=1)
+    refused = scene.client.post("/api/v1/checks/", body(scene, project="web"), format="json")
+    assert refused.status_code == 422
+    assert "must be one of your projects: vision" in refused.content.decode()
+    assert scene.check(body(scene, 2))["outcome"] == "placed", "the maximum of web binds only web"
