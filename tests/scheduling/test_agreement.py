@@ -15,7 +15,12 @@ from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project
+from apps.inventory.core.backends import AGENT
+from apps.inventory.models import ChangeKind, Server
+from apps.inventory.selectors import cluster_time
+from apps.inventory.services import NewChange, append_changes
 from apps.operations.models import Event
+from apps.profiling.models import ProfilingRun
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
@@ -76,13 +81,18 @@ def written() -> tuple[int, ...]:
 
 @pytest.fixture
 def scene() -> Scene:
-    user = factories.user(role=Role.VIEWER)
+    return Scene(client_of(Role.VIEWER), make_agent("agent-1"), known())
+
+
+def client_of(role: Role) -> APIClient:
+    """A client of a user with a role in the cluster, who submits to the project "vision"."""
+    user = factories.user(role=role)
     Membership.objects.create(
         user=user, project=factories.project("vision"), role=Role.SUBMITTER.value
     )
     client = APIClient()
     client.force_login(user)
-    return Scene(client, make_agent("agent-1"), known())
+    return client
 
 
 def body(scene: Scene, units: int | None = 1, gigabytes: int = 10, **more: Any) -> dict[str, Any]:
@@ -243,3 +253,45 @@ def test_a_dry_run_needs_a_project_of_the_caller_and_tells_nothing_of_others(
     assert refused.status_code == 422
     assert "must be one of your projects: vision" in refused.content.decode()
     assert scene.check(body(scene, 2))["outcome"] == "placed", "the maximum of web binds only web"
+
+
+def machine() -> Server:
+    """A server that runs commands and profiles copies of them."""
+    box = factories.platform("box", cores=2)
+    server = factories.server("box-1", of=box, backend=AGENT)
+    now = cluster_time()
+    append_changes([NewChange(ChangeKind.TOPOLOGY, server.id)], at=now.at, cluster_s=now.cluster_s)
+    return server
+
+
+COPYABLE = {"command": ["train"], "copyable": True}
+
+
+def test_a_copyable_command_would_be_profiled_as_an_application_of_its_project(
+    scene: Scene,
+) -> None:
+    machine()
+    answer = scene.check(COPYABLE)
+    stored = scene.submit(COPYABLE)
+    assert (answer["outcome"], stored.state) == ("profiling", "profiling")
+    assert answer["reason"] == stored.reason_code == "WaitingForProfile"
+    assert stored.application.name == "vision:train"
+    assert answer["summary"].startswith("vision:train was not measured yet")
+
+
+def test_a_copyable_command_would_not_be_measured_again_after_a_failed_run(scene: Scene) -> None:
+    machine()
+    first = scene.submit(COPYABLE)
+    ProfilingRun.objects.update(state="failed")
+    Job.objects.filter(id=first.id).update(
+        state="cancelled", finished_at=timezone.now(), finished_s=NOW_S
+    )
+    placed(scene, COPYABLE)
+
+
+def test_an_operator_would_have_the_command_measured_for_all_projects(scene: Scene) -> None:
+    machine()
+    by_operator = scene._replace(client=client_of(Role.OPERATOR))
+    answer, stored = by_operator.check(COPYABLE), by_operator.submit(COPYABLE)
+    assert answer["summary"].startswith("train was not measured yet")
+    assert stored.application.name == "train"

@@ -191,6 +191,20 @@ def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
     )
 
 
+def copied_first(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
+    """Return the outcome of a command whose copies are profiled before it is placed."""
+    return DryRunResult(
+        outcome="profiling",
+        feasible=None,
+        reason="WaitingForProfile",
+        summary=(
+            f"{spec.application} was not measured yet: copies of the command are profiled first, "
+            "then the job is placed."
+        ),
+        snapshot=snapshot.sequence,
+    )
+
+
 def without_commands(snapshot: Snapshot) -> DryRunResult:
     """Return the outcome of a command if no server runs commands."""
     return DryRunResult(

@@ -10,10 +10,10 @@ from django.conf import settings
 
 from apps.classification.selectors import profile_named, program_scores_of
 from apps.common.core.ids import uuid7
-from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.commands import unmeasured_profile
-from apps.scheduling.core.dry_run import DryRunResult, dry_run, without_commands
+from apps.profiling.selectors import is_awaited, newest_run
+from apps.scheduling.core.commands import can_copy, unmeasured_profile
+from apps.scheduling.core.dry_run import DryRunResult, copied_first, dry_run, without_commands
 from apps.scheduling.core.registry import SHORT, make_plain, policy_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
@@ -51,10 +51,12 @@ def check_job(spec: JobSpec, *, project: UUID | None = None) -> DryRunResult:
         snapshot = _COPY.follow().snapshot()
         default = policy_in_use()
         if profile is None and spec.command:
-            able = snapshot.topology.platforms_with(Capability.COMMANDS)
+            scores = program_scores_of(spec.application)
+            if scores is None and _is_copied_first(spec, snapshot):
+                return copied_first(spec, snapshot)
+            able = snapshot.topology.platforms_for(spec.backend)
             if not able:
                 return without_commands(snapshot)
-            scores = program_scores_of(spec.application)
             profile = unmeasured_profile(spec.application, spec.kind, able, scores)
             default = SHORT if scores is None else default
         policy = _policy(policy_of(spec, default))
@@ -68,6 +70,13 @@ def check_job(spec: JobSpec, *, project: UUID | None = None) -> DryRunResult:
             max_sample=settings.MAX_SAMPLE,
             allowances=current_allowances(),
         )
+
+
+def _is_copied_first(spec: JobSpec, snapshot: Snapshot) -> bool:
+    copyable, topology = spec.copyable, snapshot.topology
+    if not can_copy(is_copyable=copyable, backend=spec.backend, topology=topology):
+        return False
+    return is_awaited(newest_run(spec.application))
 
 
 def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
