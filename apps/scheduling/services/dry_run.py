@@ -20,6 +20,7 @@ from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.allowances import current_allowances
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.default_policy import policy_in_use
+from apps.scheduling.services.admission import recalled_control
 from apps.scheduling.services.trial import Trial
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
@@ -60,7 +61,8 @@ def check_job(spec: JobSpec, *, project: UUID | None = None) -> DryRunResult:
             profile = unmeasured_profile(spec.application, spec.kind, able, scores)
             default = SHORT if scores is None else default
         policy = _policy(policy_of(spec, default))
-        trial = Trial(spec, project, snapshot, policy, control=None, rng=np.random.default_rng())
+        control, rng = recalled_control(snapshot), np.random.default_rng()
+        trial = Trial(spec, project, snapshot, policy, control=control, rng=rng)
         return dry_run(
             spec,
             profile,
