@@ -16,7 +16,7 @@ from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
 from apps.workloads.api.submission import caller_as_user, choose_project
 from apps.workloads.core.spec import parse_job
 from apps.workloads.selectors import job_limits
-from apps.workloads.services import as_submitted
+from apps.workloads.services import as_submitted, require_accepted
 
 
 def dry_run(request: Request) -> Response:
@@ -25,6 +25,7 @@ def dry_run(request: Request) -> Response:
     principal = principal_of(request)
     project = choose_project(principal, spec.project)
     spec = as_submitted(spec, project, caller_as_user(principal))
+    require_accepted(spec, project)
     result = check_job(spec, project=project.pk)
     return Response(represent_check(result, check_start(spec, result)))
 

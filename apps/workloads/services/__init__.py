@@ -54,6 +54,7 @@ from apps.workloads.services.shapes import (
 )
 from apps.workloads.services.submission import (
     as_submitted,
+    require_accepted,
     resubmit,
     submit_array,
     submit_jobs,
@@ -110,6 +111,7 @@ __all__ = [
     "report_progress",
     "request_suspension",
     "requeue_lost",
+    "require_accepted",
     "restart_jobs",
     "resubmit",
     "send_to_profiling",
