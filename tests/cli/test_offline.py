@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from apps.workloads.api.serializers import SCOPES as JOB_SCOPES
-from apps.workloads.api.serializers import ConstraintsSerializer, JobSpecSerializer
+from apps.workloads.api.spec_serializers import SCOPES as JOB_SCOPES
+from apps.workloads.api.spec_serializers import ConstraintsSerializer, JobSpecSerializer
 from controlplane.cli.check import _predicted
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit, from_problem
