@@ -52,6 +52,17 @@ def open_run(application_id: UUID) -> ProfilingRun | None:
     return runs().filter(application_id=application_id, state__in=OPEN_STATES).first()
 
 
+def is_awaited(run: ProfilingRun | None) -> bool:
+    """Return whether jobs of a command wait for its newest run; None = the first is requested."""
+    return run is None or (run.state in OPEN_STATES and run.is_awaited)
+
+
+def newest_run(application: str) -> ProfilingRun | None:
+    """Return the newest run of an application by name."""
+    of = ProfilingRun.objects.filter(application__name=application)
+    return of.order_by("-created_at").first()
+
+
 def runs_to_stop(run_ids: Collection[UUID]) -> list[UUID]:
     """Ids of the given runs that have been cancelled or have ended, in order."""
     if not run_ids:

@@ -248,6 +248,11 @@ class AdmissionState(models.Model):
     at = models.DateTimeField(db_default=DatabaseClock())
     cluster_s = models.FloatField()
     queues = models.JSONField(default=list, help_text="`QueueState` of each")
+    memory = models.BinaryField(
+        default=b"",
+        db_default=b"",
+        help_text="history of the control, from which dry runs continue: JSON, by zlib",
+    )
 
     def __str__(self) -> str:
         return f"{self.control} at {self.cluster_s:.0f}"

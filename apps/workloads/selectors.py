@@ -16,10 +16,12 @@ from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
 from apps.common.infrastructure.database import fetch_rows
 from apps.workloads.core.archives import Archive as ArchiveSpec
+from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.deleted import missing_job_text
+from apps.workloads.core.guarantees import JobLimits, QualityGuarantee
 from apps.workloads.core.lifecycle import TERMINAL_STATES
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import Constraints, JobLimits, JobSpec, QualityGuarantee
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
 from apps.workloads.infrastructure.name_search import words_query
 from apps.workloads.models import OPEN_STATES, Application, Archive, Batch, BatchMode, Job

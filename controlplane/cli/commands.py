@@ -7,8 +7,8 @@ from typing import Final
 
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.jobfile import read_job
-from controlplane.cli.jobs import JOBS, add_job_options, find_job
+from controlplane.cli.job_options import add_job_options, read_job
+from controlplane.cli.jobs import JOBS, find_job
 from controlplane.cli.output import print_message
 from controlplane.cli.verbs import Verbs
 

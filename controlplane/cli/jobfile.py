@@ -1,10 +1,8 @@
-"""Read jobs from files and options."""
+"""Values of options, and jobs read from files."""
 
 import json
 import math
-import shlex
 import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,35 +58,13 @@ def guarantee(text: str) -> dict[str, float]:
     return {"rank_threshold": float(threshold), "probability": float(probability)}
 
 
-def read_job(args: Namespace) -> dict[str, Any]:
-    """Return the job to submit: the file's, with the options applied.
+def read_file(name: str) -> dict[str, Any]:
+    """Read one job from a JSON or YAML file; - is stdin.
 
     Raises
     ------
-    CliError : both are empty, or the file or an option is invalid.
+    CliError : the file cannot be read, or does not contain one job.
     """
-    job: dict[str, Any] = {} if args.file is None else _read_file(args.file)
-    options = _from_options(args)
-    if "constraints" in options:
-        known = job.get("spec", job).get("constraints") or {}
-        options["constraints"] = {**known, **options["constraints"]}
-    if "spec" in job:
-        metadata = {k: v for k, v in options.items() if k in {"name", "project", "labels"}}
-        spec = {k: v for k, v in options.items() if k not in metadata}
-        job["metadata"] = {**job.get("metadata", {}), **metadata}
-        job["spec"] = {**job["spec"], **spec}
-    else:
-        job = {**job, **options}
-    if not job:
-        raise CliError(
-            "nothing to submit",
-            code=Exit.USAGE,
-            next_command="berth submit --app NAME --within 10min",
-        )
-    return job
-
-
-def _read_file(name: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text()
     except OSError as error:
@@ -112,76 +88,6 @@ def _read_yaml(name: str, text: str, json_error: ValueError) -> Any:
     except yaml.YAMLError as error:
         place = " ".join(str(error).split())
         raise CliError(f"{name} is neither JSON nor YAML: {place}", code=Exit.USAGE) from error
-
-
-def _from_options(args: Namespace) -> dict[str, Any]:
-    job: dict[str, Any] = {}
-    values = {
-        "application": args.app,
-        "name": args.name,
-        "project": args.project,
-        "tasks": args.tasks,
-        "units": args.units,
-        "priority": args.priority,
-        "input_bytes": args.input,
-        "policy": args.policy,
-        "sample_size": args.sample_size,
-        "guarantee": args.guarantee,
-        "command": args.command or None,
-        "working_directory": args.chdir,
-        "user": args.user,
-        "copyable": args.copyable or None,
-        "progress_command": args.progress and shlex.split(args.progress),
-        "progress_every_seconds": args.progress_every,
-    }
-    job |= {name: value for name, value in values.items() if value is not None}
-    if args.files is not None:
-        from controlplane.cli.archive import read_files  # noqa: PLC0415 - rarely needed
-
-        job["files"] = read_files(args.files)
-    where = {"max_cost": args.max_cost, "excluded": args.exclude}
-    if any(value is not None for value in where.values()):
-        job["constraints"] = {name: value for name, value in where.items() if value is not None}
-    if args.label:
-        job["labels"] = dict(_pair("labels", text) for text in args.label)
-    if args.env:
-        job["environment"] = dict(_pair("--env", text) for text in args.env)
-    target = _target(args)
-    if target is not None:
-        job["target"] = target
-    return job
-
-
-def _pair(what: str, text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise CliError(f"{what} must be name=value, not {text!r}", code=Exit.USAGE)
-    return name, value
-
-
-def _target(args: Namespace) -> dict[str, Any] | None:
-    kinds_given = [
-        args.within is not None,
-        args.p99 is not None or args.qps is not None,
-        args.ips is not None,
-        args.best_effort,
-    ]
-    if sum(kinds_given) > 1:
-        raise CliError("give only one kind of target", code=Exit.USAGE)
-    if args.within is not None:
-        return {"kind": "completion_time", "seconds": args.within}
-    if args.p99 is not None or args.qps is not None:
-        if args.p99 is None or args.qps is None:
-            raise CliError("--qps and --p99 must be given together", code=Exit.USAGE)
-        return {
-            "kind": "throughput_latency",
-            "qps": args.qps,
-            "latency_seconds": args.p99,
-            "percentile": 99,
-        }
-    if args.ips is not None:
-        return {"kind": "ips", "ips": args.ips}
-    return {"kind": "best_effort"} if args.best_effort else None
 
 
 def array_text(text: str) -> dict[str, Any]:

@@ -8,18 +8,19 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient
 from controlplane.cli.diagnosis import diagnosis_lines
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.jobfile import array_text, guarantee, read_job, seconds, size
+from controlplane.cli.job_options import add_job_options, read_job
+from controlplane.cli.jobfile import array_text, seconds
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import (
     columns,
     duration,
     facts,
-    ips,
     job_state,
     percent,
     print_message,
     print_result,
     render,
+    requested_guarantee,
     start_text,
     target,
 )
@@ -37,7 +38,6 @@ WAIT_FOR: Final = {
 
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
-    add_job_options(verbs.add("check", check))
     _add_submit_options(verbs.add("submit", submit))
     verbs.add("get", get).add_argument("job", help="id or name")
     _add_list_options(verbs.add("list", list_jobs))
@@ -53,57 +53,6 @@ def declare(verbs: Verbs) -> None:
     why_parser.add_argument("job", help="id or name")
     why_parser.add_argument(
         "--candidates", action="store_true", help="also show the units examined"
-    )
-
-
-def add_job_options(parser: ArgumentParser) -> None:
-    """Declare the options that describe a job."""
-    add = parser.add_argument
-    add("-f", "--file", help="JSON or YAML file with the job; - is stdin")
-    add("--app", help="application")
-    add("--name", help="name of the job")
-    add("--project")
-    add("--label", action="append", metavar="NAME=VALUE")
-    add("--tasks", type=int)
-    add("--units", type=int, help="fixed number of resource units")
-    add("--priority", type=int)
-    add("--env", action="append", metavar="NAME=VALUE", help="variable of the command")
-    add("--chdir", metavar="DIR", help="working directory of the command, on the server")
-    add(
-        "--files",
-        metavar="PATH",
-        help="directory or tar file that is unpacked into the new working directory",
-    )
-    add("--progress", metavar="COMMAND", help="prints the progress, run beside the command")
-    add(
-        "--progress-every",
-        type=argument_type(seconds),
-        metavar="TIME",
-        help="between two runs of --progress (30s)",
-    )
-    add("--user", metavar="NAME", help="account of the server that runs the command")
-    add("--copyable", action="store_true", help="copies may run, to profile the command once")
-    add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")
-    add("--input", type=argument_type(size), help="size of the input, e.g. 64Gi")
-    add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")
-    add("--qps", type=float, help="target: queries per second, with --p99")
-    add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
-    add("--ips", type=float, help="target: instructions per second")
-    add("--best-effort", action="store_true", help="no target")
-    add("--max-cost", type=float, metavar="N", help="highest predicted cost, in unit-seconds")
-    add(
-        "--exclude",
-        type=lambda text: [name for name in text.split(",") if name],
-        metavar="NAMES",
-        help="servers on which the job must not run, comma-separated",
-    )
-    add("--policy", help="placement policy; that of the installation if omitted")
-    add("--sample-size", type=positive_int, metavar="R", help="candidates per unit")
-    add(
-        "--guarantee",
-        type=argument_type(guarantee),
-        metavar="X,P",
-        help="R follows: at most the chance P that the best candidate has a rank below X",
     )
 
 
@@ -161,45 +110,6 @@ def submit(client: BerthClient, args: Namespace) -> int:
     if args.wait:
         _require_success(job)
     return Exit.OK
-
-
-def check(client: BerthClient, args: Namespace) -> int:
-    """Evaluate a job without submitting it."""
-    job = read_job(args)
-    response = client.post("/api/v1/checks/", job).body
-    print_result(
-        render(response, args.output, _check_table(response, job.get("spec", job)["target"]))
-    )
-    return Exit.INFEASIBLE if response["feasible"] is False else Exit.OK
-
-
-def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
-    known = response["guarantee"]
-    shown = {
-        "outcome": response["outcome"],
-        "units": response["units"],
-        "platforms": ", ".join(response["platforms"]) or None,
-        "servers": ", ".join(response["servers"][:5]) or None,
-        "predicted": _predicted(response["predicted"], target["kind"]),
-        "starts": start_text(response["start"]) if response.get("start") else None,
-        "P(target met)": percent(response["probability_met"]),
-        "examined": f"{response['units_examined']} of {response['units_eligible']} eligible units",
-        "policy": response["policy"] or None,
-        "guarantee": known["statement"] if known else None,
-    }
-    lines = [response["summary"], "", facts(shown)]
-    lines += _requested(known.get("requested")) if known else []
-    lines += [f"feasible: {suggestion['text']}" for suggestion in response["suggestions"]]
-    return "\n".join(lines)
-
-
-def _predicted(predicted: Mapping[str, float] | None, kind: str) -> str | None:
-    """Return the prediction in the unit of the target."""
-    if predicted is None:
-        return None
-    unit = ips if kind == "ips" else duration
-    low, high = unit(predicted["low"]), unit(predicted["high"])
-    return f"{unit(predicted['value'])} (90% interval {low} to {high})"
 
 
 def find_job(client: BerthClient, key: str) -> dict[str, Any]:
@@ -426,7 +336,7 @@ def _why_table(response: Mapping[str, Any]) -> str:
         if sample["units_examined"]:
             known = decision["guarantee"]
             lines.append(f"  {known['statement']}, assuming {known['assumption']}")
-        lines += _requested(decision["guarantee"].get("requested"))
+        lines += requested_guarantee(decision["guarantee"].get("requested"))
     if response.get("diagnosis"):
         lines += ["", *diagnosis_lines(response["diagnosis"])]
     table = response.get("candidates")
@@ -434,17 +344,6 @@ def _why_table(response: Mapping[str, Any]) -> str:
         rows = [[_short(row[name]) for name in table["columns"]] for row in table["results"]]
         lines += ["", columns([name.upper() for name in table["columns"]], rows)]
     return "\n".join(lines)
-
-
-def _requested(asked: Mapping[str, Any] | None) -> list[str]:
-    if asked is None:
-        return []
-    needed = asked["needed_size"]
-    wish = f"P(rank below {asked['rank_threshold']:g}) <= {asked['probability']:g}"
-    why = "no unit of the top is free"
-    if needed is not None:
-        why = f"R = {needed:,} with {asked['top_free_share']:.0%} of the top free"
-    return [f"  The job asks for {wish}: {why}; used R = {asked['size']}"]
 
 
 def _short(value: Any) -> Any:

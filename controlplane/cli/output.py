@@ -143,6 +143,18 @@ def interval(cell: Mapping[str, Any] | None, unit: str) -> str:
     return f"{shown(cell['value'])} ({shown(cell['low'])} to {shown(cell['high'])})"
 
 
+def requested_guarantee(asked: Mapping[str, Any] | None) -> list[str]:
+    """Return the guarantee that a job asks for and the R that it needs, if it asks for one."""
+    if asked is None:
+        return []
+    needed = asked["needed_size"]
+    wish = f"P(rank below {asked['rank_threshold']:g}) <= {asked['probability']:g}"
+    why = "no unit of the top is free"
+    if needed is not None:
+        why = f"R = {needed:,} with {asked['top_free_share']:.0%} of the top free"
+    return [f"  The job asks for {wish}: {why}; used R = {asked['size']}"]
+
+
 def job_state(status: Mapping[str, Any]) -> str:
     """Return the state of a job, and whether it is held or suspended."""
     suspension = status.get("suspension") or ("held" if status["held"] else "")

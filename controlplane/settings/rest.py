@@ -44,9 +44,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "PREPROCESSING_HOOKS": ["apps.common.api.routes.canonical_only"],
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
-        "Scope": "apps.workloads.api.serializers.SCOPES",
-        "TargetKind": "apps.workloads.api.serializers.TARGET_KINDS",
-        "ApplicationKind": "apps.workloads.api.serializers.APPLICATION_KINDS",
+        "Scope": "apps.workloads.api.spec_serializers.SCOPES",
+        "TargetKind": "apps.workloads.api.spec_serializers.TARGET_KINDS",
+        "ApplicationKind": "apps.workloads.api.spec_serializers.APPLICATION_KINDS",
         "JobState": "apps.workloads.api.serializers.STATES",
         "ReasonCode": "apps.workloads.api.serializers.REASONS",
         "Role": "apps.accounts.api.serializers.ROLES",

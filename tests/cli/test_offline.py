@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
+from apps.workloads.api.spec_serializers import SCOPES as JOB_SCOPES
+from apps.workloads.api.spec_serializers import ConstraintsSerializer, JobSpecSerializer
+from controlplane.cli.check import _predicted
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import CliError, Exit, from_problem
-from controlplane.cli.jobfile import read_job, seconds, size
-from controlplane.cli.jobs import _predicted, _why_table
-from controlplane.cli.main import main
+from controlplane.cli.job_options import read_job
+from controlplane.cli.jobfile import seconds, size
+from controlplane.cli.jobs import _why_table
+from controlplane.cli.main import main, parser_for
 from controlplane.cli.output import columns, duration, render
 
 
@@ -61,7 +65,9 @@ def test_invalid_sizes_are_refused(text: str) -> None:
 OPTIONS: dict[str, Any] = dict.fromkeys(
     ["file", "app", "name", "project", "tasks", "units", "priority", "input", "label", "within",
      "p99", "qps", "ips", "policy", "sample_size", "guarantee", "max_cost", "exclude", "command",
-     "env", "chdir", "files", "user", "copyable", "progress", "progress_every"]
+     "env", "chdir", "files", "user", "copyable", "progress", "progress_every", "kind", "duration",
+     "gang", "hold", "platforms", "server_label", "locality", "spread", "unit_memory",
+     "unit_network", "unit_storage"]
 )  # fmt: skip
 
 
@@ -78,6 +84,41 @@ def test_options_make_a_job() -> None:
             "kind": "throughput_latency", "qps": 2e4, "latency_seconds": 0.01, "percentile": 99,
         },
     }  # fmt: skip
+
+
+EVERY_OPTION = """
+check --app a --kind analytics --name n --project p --label l=1 --input 1Ki --tasks 2 --units 3
+--priority 4 --duration 5s --no-gang --hold --env E=1 --chdir /d --files {files} --progress tick
+--progress-every 6s --user u --copyable --within 7s --max-cost 8 --platforms A,B
+--server-label disk=ssd --locality rack --spread server --exclude s,t --unit-memory 2Ki
+--unit-network 9 --unit-storage 10 --policy random --sample-size 11 --guarantee 0.8,0.01 -- run me
+"""
+
+
+def test_every_field_of_a_submission_has_an_option(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    argv = EVERY_OPTION.format(files=tmp_path).split()
+    job = read_job(parser_for(argv).parse_args(argv))
+    metadata = {"name", "project", "labels"}
+    assert job.keys() - metadata == JobSpecSerializer().fields.keys()
+    assert job["constraints"].keys() == ConstraintsSerializer().fields.keys()
+    assert job["gang"] is False
+    assert job["held"] is True
+    assert [job[f"unit_{each}"] for each in ("memory_bytes", "network_bps")] == [2048, 9]
+
+
+@pytest.mark.parametrize("option", ["--locality", "--spread"])
+@pytest.mark.parametrize("scope", [value for value, _ in JOB_SCOPES])
+def test_a_scope_of_the_api_is_one_of_the_command(option: str, scope: str) -> None:
+    argv = ["submit", "--app", "a", option, scope]
+    job = read_job(parser_for(argv).parse_args(argv))
+    assert job["constraints"] == {option.removeprefix("--"): scope}
+
+
+@pytest.mark.parametrize("option", ["--locality", "--spread", "--kind"])
+def test_an_unknown_choice_is_a_usage_error(option: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parser_for(["submit"]).parse_args(["submit", option, "planet"])
 
 
 @pytest.mark.parametrize("text", ['{"application": "a"}', "application: a\n"])

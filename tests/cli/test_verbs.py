@@ -99,6 +99,19 @@ def test_a_job_names_servers_to_exclude(berth: Berth) -> None:
     assert (constraints["excluded"], constraints["max_cost"]) == (["quay-1", "quay-2"], 5.0)
 
 
+def test_a_job_says_where_its_units_may_be(berth: Berth) -> None:
+    where = ["--platforms", "A,B", "--server-label", "disk=ssd", "--locality", "rack"]
+    job = submit(berth, *where, "--spread", "server", "--no-gang", "--unit-memory", "2Gi")
+    spec = json.loads(berth("get", job, "-o", "json")[1])["spec"]
+    assert spec["constraints"] == {
+        "platforms": ["A", "B"],
+        "labels": {"disk": "ssd"},
+        "locality": "rack",
+        "spread": "server",
+    }
+    assert (spec["gang"], spec["unit_memory_bytes"]) == (False, 2 << 30)
+
+
 def test_output_can_be_json_or_yaml(berth: Berth) -> None:
     job = submit(berth)
     listed = json.loads(berth("list", "-o", "json")[1])

@@ -114,12 +114,12 @@ def test_a_check_writes_nothing(job: dict[str, Any]) -> None:
     assert verbs <= {"SELECT", "SAVEPOINT", "RELEASE"}
 
 
-def test_a_second_check_reads_profile_policy_allowances_and_the_log_only() -> None:
+def test_a_second_check_reads_profile_policy_allowances_reservations_and_the_log_only() -> None:
     spec = parse_job(request_body())
     check_job(spec)
     with CaptureQueriesContext(connection) as captured:
         check_job(spec)
-    assert len(captured) == 4
+    assert len(captured) == 5
 
 
 @pytest.mark.django_db(transaction=True)

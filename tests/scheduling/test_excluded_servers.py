@@ -10,7 +10,8 @@ from apps.common.core.errors import InvalidInputError
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services.agent import make_agent
-from apps.workloads.core.spec import Constraints, parse_job
+from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 from tests import factories
 from tests.scheduling.world import build, known, state_and_reason, waiting, work

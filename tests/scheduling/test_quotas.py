@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
-from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release
@@ -22,6 +21,7 @@ from apps.workloads.models import Application, Job
 from tests import factories
 from tests.scheduling.world import (
     FirstFree,
+    Greedy,
     agent,
     build,
     decide_again,
@@ -153,25 +153,12 @@ def test_an_incremental_job_takes_what_the_maximum_leaves_at_its_commit() -> Non
     assert decided_at_once(*jobs) == [(1, 1), (2, 0)]
 
 
-class _Greedy(FirstFree):
-    """Takes four units, if the job has a target."""
-
-    def place(self, *args: Any) -> Any:
-        snapshot, requests, rng = args
-        larger = [replace(one, units=4) if one.goal else one for one in requests]
-        outcomes = super().place(snapshot, larger, rng)
-        return [
-            replace(each, wanted=each.units.size) if isinstance(each, Placed) else each
-            for each in outcomes
-        ]
-
-
 def test_a_policy_that_chooses_more_units_does_not_exceed_the_maximum() -> None:
     build("a", "b")
     vision = project("vision", limit=3)
     fields: dict[str, Any] = {"gang": True, "project": vision, "submitted_s": NOW_S}
     sized = waiting(known(), **fields)
-    decide_again(agent("agent-1", _Greedy()))
+    decide_again(agent("agent-1", Greedy()))
     sized.refresh_from_db()
     assert (sized.state, sized.units) == ("starting", 2)
 

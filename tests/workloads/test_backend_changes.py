@@ -4,9 +4,9 @@ import pytest
 
 from apps.operations.models import Event
 from apps.workloads import services
+from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import Constraints
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -7,13 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.common.core.errors import InvalidInputError
-from apps.workloads.core.spec import (
-    Constraints,
-    JobLimits,
-    QualityGuarantee,
-    parse_changes,
-    parse_job,
-)
+from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.guarantees import JobLimits, QualityGuarantee
+from apps.workloads.core.spec import parse_changes, parse_job
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,

@@ -26,9 +26,10 @@ from apps.inventory.core.backends import KUBERNETES
 from apps.inventory.models import Server, ServerReading, ServerState
 from apps.inventory.selectors import cluster_time
 from apps.workloads import services as workloads
+from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import Constraints, JobSpec, parse_job
+from apps.workloads.core.spec import JobSpec, parse_job
 
 NETWORK_BPS: Final = 10_000_000_000  # Kubernetes does not know the network of a node
 STORAGE_BYTES: Final = 2**30  # of a node that does not name its ephemeral storage

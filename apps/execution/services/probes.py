@@ -39,8 +39,9 @@ from apps.profiling.services import (
 from apps.scheduling.models import Allocation
 from apps.workloads import services as workloads
 from apps.workloads.core.archives import Archive
+from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job
 

@@ -32,9 +32,10 @@ from apps.inventory.core.backends import SLURM
 from apps.inventory.models import Server, ServerReading, ServerState
 from apps.inventory.selectors import cluster_time
 from apps.workloads import services as workloads
+from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort
 
 NETWORK_BPS: Final = 10_000_000_000  # Slurm does not know the network of a node

@@ -76,7 +76,7 @@ def request_probes(application_ids: Iterable[UUID]) -> set[UUID]:
     """
     applications = lock_applications(application_ids)
     had = {
-        run.application_id: run.state in OPEN_STATES and run.is_awaited
+        run.application_id: selectors.is_awaited(run)
         for run in ProfilingRun.objects.filter(application__in=applications).order_by("created_at")
     }
     new = [application for application in applications if application.id not in had]

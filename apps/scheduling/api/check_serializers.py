@@ -9,7 +9,7 @@ from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.core.explain import statement
 from apps.scheduling.core.feasibility import Feasibility
-from apps.workloads.api.serializers import TargetSerializer
+from apps.workloads.api.spec_serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 
 if TYPE_CHECKING:

@@ -13,16 +13,20 @@ from apps.scheduling.api.check_serializers import CheckSerializer, represent_che
 from apps.scheduling.services import check_job, check_start
 from apps.workloads.api.job_views import MAX_BODY_BYTES, JobList
 from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
-from apps.workloads.api.submission import choose_project
+from apps.workloads.api.submission import caller_as_user, choose_project
 from apps.workloads.core.spec import parse_job
 from apps.workloads.selectors import job_limits
+from apps.workloads.services import as_submitted, require_accepted
 
 
 def dry_run(request: Request) -> Response:
     """Respond with the predicted outcome of the job in the request."""
     spec = parse_job(request.data, limits=job_limits())
-    choose_project(principal_of(request), spec.project)
-    result = check_job(spec)
+    principal = principal_of(request)
+    project = choose_project(principal, spec.project)
+    spec = as_submitted(spec, project, caller_as_user(principal))
+    require_accepted(spec, project)
+    result = check_job(spec, project=project.pk)
     return Response(represent_check(result, check_start(spec, result)))
 
 

@@ -23,7 +23,7 @@ from apps.scheduling.api.views import visible_decision
 from apps.scheduling.core import registry
 from apps.scheduling.models import Decision
 from apps.scheduling.services.by_worker import counterfactual_by_worker, flips_by_worker
-from apps.workloads.core.spec import MAX_R
+from apps.workloads.core.guarantees import MAX_R
 from apps.workloads.core.targets import check_target
 from apps.workloads.selectors import visible_jobs
 

@@ -13,7 +13,8 @@ from apps.classification.core.units import unit_of
 from apps.common.core.interference import SOURCES as INTERFERENCE
 from apps.scheduling.core.preview import PERFORMANCE_UNIT, SizingOutcome
 from apps.scheduling.services import Preview, PreviewedJob
-from apps.workloads.api.serializers import STATES, TargetSerializer
+from apps.workloads.api.serializers import STATES
+from apps.workloads.api.spec_serializers import TargetSerializer
 from apps.workloads.core.targets import TargetKind
 
 

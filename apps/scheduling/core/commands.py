@@ -13,7 +13,8 @@ from apps.classification.core.matrix import MatrixName
 from apps.classification.core.profile import SCALE_POINTS, Profile
 from apps.classification.core.scores import Scores
 from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Floats
+from apps.inventory.core.backends import Capability, backends_with
+from apps.inventory.core.snapshot import Floats, Topology
 
 NO_REVISION: Final = -1  # of a library: estimated from nothing
 SCALE_UP_POINTS: Final = 6
@@ -46,6 +47,17 @@ def unmeasured_profile(
         caused=_guessed(np.zeros(N_SOURCES)) if scores is None else scores.caused,
         flags=tuple(f"{name}:{Degraded.NO_CELL}" for name in MatrixName if name not in known),
     )
+
+
+def can_copy(*, is_copyable: bool, backend: str, topology: Topology) -> bool:
+    """Return whether a copy of a command can be profiled before its job is placed.
+
+    Parameters
+    ----------
+    backend : that the job was submitted to; empty = any
+    """
+    is_able = backend in {"", *backends_with(Capability.PROBE_COMMANDS)}
+    return is_copyable and is_able and topology.has_servers_with(Capability.PROBE_COMMANDS)
 
 
 def _guessed(values: Floats) -> Estimates:

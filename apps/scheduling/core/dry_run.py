@@ -1,11 +1,9 @@
 """Dry runs: size and place a job on a snapshot, without writing anything."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-
-import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
@@ -38,6 +36,26 @@ from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 
 SHOWN_CANDIDATES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DryRunJob:
+    """A sized job, as a policy decides on it.
+
+    Attributes
+    ----------
+    run : predicted run time; None = unknown
+    """
+
+    profile: Profile
+    sized: Sized
+    request: Request
+    facts: TopologyFacts
+    sampling: Sampling
+    run: RunTime | None
+
+
+Decide = Callable[[DryRunJob], Placed | Refused]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +116,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     profile: Profile | None,
     snapshot: Snapshot,
     policy: Policy,
-    rng: np.random.Generator,
+    decide: Decide,
     *,
     max_sample: int = MAX_SAMPLE,
     allowances: Allowances = DEFAULT,
@@ -109,6 +127,8 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     ----------
     profile : of the application; None = not profiled yet. Nothing is predicted from an unmeasured
         one (`core.commands`)
+    policy : that ``decide`` asks
+    decide : decides on the sized job
     max_sample : largest R
     allowances : of sizing
 
@@ -138,7 +158,8 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         spec, request, snapshot, facts_of_topology, max_sample=max_sample, shares=shares
     )
     request = replace(request, sample_size=sampling.size)
-    (outcome,) = policy.place(snapshot, [request], rng)
+    run = run_time(spec, profile, sized, facts, elapsed_s=0.0)
+    outcome = decide(DryRunJob(profile, sized, request, facts_of_topology, sampling, run))
     if isinstance(outcome, Refused):
         result = _refused(sized, outcome)
     else:
@@ -148,7 +169,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         policy=policy.name,
         sampling=sampling,
         feasibility=grid,
-        run=run_time(spec, profile, sized, facts, elapsed_s=0.0),
+        run=run,
         request=request,
     )
 
@@ -166,6 +187,20 @@ def _unknown(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
         feasible=None,
         reason="PlacedAtRandom" if is_short_job else "WaitingForProfile",
         summary=f"{spec.application} has no profile yet: {next_step}",
+        snapshot=snapshot.sequence,
+    )
+
+
+def copied_first(spec: JobSpec, snapshot: Snapshot) -> DryRunResult:
+    """Return the outcome of a command whose copies are profiled before it is placed."""
+    return DryRunResult(
+        outcome="profiling",
+        feasible=None,
+        reason="WaitingForProfile",
+        summary=(
+            f"{spec.application} was not measured yet: copies of the command are profiled first, "
+            "then the job is placed."
+        ),
         snapshot=snapshot.sequence,
     )
 
@@ -274,9 +309,10 @@ def _placed(sized: Sized, placed: Placed, snapshot: Snapshot) -> DryRunResult:
     topology = snapshot.topology
     servers = [topology.server_name[i] for i in topology.unit_server[placed.units]]
     distinct = list(dict.fromkeys(servers))
-    units = "1 unit" if sized.units == 1 else f"{sized.units} units"
+    wanted = placed.wanted or sized.units
+    units = "1 unit" if wanted == 1 else f"{wanted} units"
     rest = ""
-    if placed.units.size < sized.units:
+    if placed.units.size < wanted:
         units = f"{placed.units.size} of {units}"
         rest = "; the rest follows as units are freed"
     count = "1 server" if len(distinct) == 1 else f"{len(distinct)} servers"
@@ -287,7 +323,7 @@ def _placed(sized: Sized, placed: Placed, snapshot: Snapshot) -> DryRunResult:
         summary=(
             f"The job would start now: {units} on {count}, starting with {distinct[0]}{rest}."
         ),
-        units=sized.units,
+        units=wanted,
         platforms=tuple(sorted(sized.platforms or ())),
         servers=distinct,
         predicted=_finite(sized.predicted),

@@ -11,7 +11,8 @@ from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.guarantee import miss_probability, sample_size
 from apps.scheduling.core.registry import POLICIES, draws_sample
 from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Request
-from apps.workloads.core.spec import JobLimits, JobSpec, QualityGuarantee
+from apps.workloads.core.guarantees import JobLimits, QualityGuarantee
+from apps.workloads.core.spec import JobSpec
 
 UNCAPPED: Final = 1_000_000_000
 # what R = 8 gives while the whole top is free

@@ -24,9 +24,11 @@ from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.types import Verdict
 from apps.scheduling.core.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
 from apps.scheduling.models import Allocation, Decision, Reservation
+from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.guarantees import QualityGuarantee
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.core.shapes import WaitsFor
-from apps.workloads.core.spec import Constraints, JobSpec, QualityGuarantee
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
 from apps.workloads.models import Job
 

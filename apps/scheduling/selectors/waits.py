@@ -59,11 +59,17 @@ def admission_now() -> AdmissionNow | None:
     control = settings.ADMISSION
     if control == Control.NONE:
         return None
-    row = AdmissionState.objects.filter(control=control).first()
+    row = AdmissionState.objects.defer("memory").filter(control=control).first()
     if row is None:
         return AdmissionNow(control)
     queues = tuple(QueueState(**queue) for queue in row.queues)
     return AdmissionNow(control, row.at, row.cluster_s, queues)
+
+
+def admission_memory(control: Control) -> bytes:
+    """Return the history of an admission control that an agent stored; empty = none did."""
+    rows = AdmissionState.objects.filter(control=control.value).values_list("memory", flat=True)
+    return bytes(rows.first() or b"")
 
 
 def waiting_jobs(projects: Collection[UUID] | None) -> list[WaitingJob]:

@@ -6,6 +6,7 @@ agent that is the first to do so after an interval.
 
 import json
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -29,6 +30,7 @@ from apps.scheduling.core.admission.types import (
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.types import Refused
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.waits import admission_memory
 from apps.scheduling.services.fair_share import in_fair_order
 from apps.scheduling.services.proposals import SizedJob
 from apps.scheduling.services.quotas import within_quotas
@@ -36,11 +38,11 @@ from apps.scheduling.services.quotas import within_quotas
 STORE_S: Final = 5.0  # wall seconds between two states
 
 _STORE: Final = """
-INSERT INTO scheduling_admissionstate AS s (control, agent, cluster_s, queues, at)
-VALUES (%(control)s, %(agent)s, %(now)s, %(queues)s, clock_timestamp())
+INSERT INTO scheduling_admissionstate AS s (control, agent, cluster_s, queues, memory, at)
+VALUES (%(control)s, %(agent)s, %(now)s, %(queues)s, %(memory)s, clock_timestamp())
 ON CONFLICT (control) DO UPDATE
 SET agent = excluded.agent, cluster_s = excluded.cluster_s, queues = excluded.queues,
-    at = excluded.at
+    memory = excluded.memory, at = excluded.at
 WHERE s.at < clock_timestamp() - make_interval(secs => %(interval)s)
 """
 
@@ -48,6 +50,17 @@ WHERE s.at < clock_timestamp() - make_interval(secs => %(interval)s)
 def control_in_use() -> Control:
     """Return the admission control of the settings."""
     return Control(settings.ADMISSION)
+
+
+def recalled_control(snapshot: Snapshot) -> Admission | None:
+    """Return an admission control as agents last stored it; None = every job is decided at once.
+
+    Without a stored history it lets no job wait, as that of an agent that was restarted.
+    """
+    control = make_admission(control_in_use(), max_wait_s=settings.ADMISSION_MAX_WAIT_S)
+    if control is not None and (stored := admission_memory(control.control)):
+        control.recall(json.loads(zlib.decompress(stored)), snapshot)
+    return control
 
 
 def _applicant(ready: SizedJob) -> Applicant:
@@ -62,6 +75,26 @@ def _within(ready: SizedJob, verdict: Admitted) -> SizedJob:
     outside = frozenset(np.flatnonzero(~verdict.servers).tolist())
     request = replace(ready.request, excluded=ready.request.excluded | outside)
     return replace(ready, request=request)
+
+
+def admitted_by(
+    control: Admission,
+    snapshot: Snapshot,
+    ready: Sequence[SizedJob],
+    facts: TopologyFacts,
+    now_s: float,
+) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
+    """Return the jobs that an admission control admits, and the refusals of the others."""
+    applicants = [_applicant(each) for each in ready if not each.job.missing]
+    found = iter(control.evaluate(applicants, snapshot, facts, now_s))
+    admitted, refused = [], []
+    for each in ready:
+        verdict = ADMITTED if each.job.missing else next(found)
+        if isinstance(verdict, Delayed):
+            refused.append((each, refused_as(verdict, each.request.job, snapshot)))
+        else:
+            admitted.append(_within(each, verdict))
+    return admitted, refused
 
 
 class AdmissionDesk:
@@ -87,16 +120,8 @@ class AdmissionDesk:
             return ready, refused
         now_s = cluster_now()
         self._note_freed(self._control, snapshot, now_s)
-        applicants = [_applicant(each) for each in ready if not each.job.missing]
-        found = iter(self._control.evaluate(applicants, snapshot, facts, now_s))
-        admitted = []
-        for each in ready:
-            verdict = ADMITTED if each.job.missing else next(found)
-            if isinstance(verdict, Delayed):
-                refused.append((each, refused_as(verdict, each.request.job, snapshot)))
-            else:
-                admitted.append(_within(each, verdict))
-        return admitted, refused
+        admitted, delayed = admitted_by(self._control, snapshot, ready, facts, now_s)
+        return admitted, refused + delayed
 
     def end_turn(self, facts_of: Callable[[Snapshot], TopologyFacts]) -> None:
         """Store the state, if the last one is old."""
@@ -114,6 +139,7 @@ class AdmissionDesk:
             "agent": self._agent,
             "now": now_s,
             "queues": json.dumps(queues),
+            "memory": zlib.compress(json.dumps(self._control.memory()).encode(), level=1),
             "interval": STORE_S / 2.0,
         }
         with connection.cursor() as cursor:

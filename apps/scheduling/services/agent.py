@@ -22,13 +22,13 @@ from apps.classification.core.estimators import EmptyLibraryError
 from apps.classification.selectors.typical import typical_profile
 from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
-from apps.inventory.core.backends import Capability, backends_with
+from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.profiling.services import request_probes
 from apps.scheduling.core import registry
 from apps.scheduling.core.backfill import place_batch
-from apps.scheduling.core.commands import unmeasured_profile
+from apps.scheduling.core.commands import can_copy, unmeasured_profile
 from apps.scheduling.core.job_sampling import (
     with_guarantee,
 )
@@ -205,10 +205,13 @@ class SchedulingAgent:
 
     def _probe(self, jobs: Sequence[ClaimedJob]) -> set[UUID]:
         """Let jobs wait until a copy of their command was profiled; returns their ids."""
-        able = backends_with(Capability.PROBE_COMMANDS)
-        copyable = [job for job in jobs if job.is_copyable and job.backend in {"", *able}]
         topology = self._cluster.copy.topology
-        if not copyable or not topology.has_servers_with(Capability.PROBE_COMMANDS):
+        copyable = [
+            job
+            for job in jobs
+            if can_copy(is_copyable=job.is_copyable, backend=job.backend, topology=topology)
+        ]
+        if not copyable:
             return set()
         with transaction.atomic():
             awaited = request_probes({job.application_id for job in copyable})

@@ -23,7 +23,7 @@ from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units, unit_chips
 from apps.scheduling.core.capacity import unit_vectors
 from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
-from apps.scheduling.core.reservations import barred_units
+from apps.scheduling.core.reservations import Reservation, barred_units
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,
@@ -66,7 +66,7 @@ def commit(
         ours = _lock_jobs([p.job.id for p in proposals], agent.name)
         left = left_in_limits({project for project in ours.values() if project is not None})
         alive = [p for p in proposals if p.job.id in ours]
-        claims = [_claim(p) for p in alive]
+        claims = [claim_of(p) for p in alive]
         by_command = [claim for p, claim in zip(alive, claims, strict=True) if p.job.runs_command]
         chips = unit_chips(server for claim in by_command for server in claim.servers)
         owners = lock_units(
@@ -76,12 +76,7 @@ def commit(
             ]
         )
         reserved = reservations()
-        if reserved:
-            now_s = cluster_now()
-            claims = [
-                replace(claim, barred=barred_units(reserved, p.job.id, now_s + p.longest_s))
-                for p, claim in zip(alive, claims, strict=True)
-            ]
+        claims = bar_reserved(alive, claims, reserved)
         claims, chosen = _choose_cores(alive, claims, chips, owners)
         free = lock_servers(server for claim in claims for server in claim.servers)
         found = resolve_conflicts(claims, owners, free)
@@ -119,7 +114,8 @@ def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> dict[UUID, UUID | None]:
     return dict(rows)
 
 
-def _claim(proposal: Proposal) -> Claim:
+def claim_of(proposal: Proposal) -> Claim:
+    """Return the units and the capacity that a proposal claims."""
     request, topology = proposal.sized_job.request, proposal.sized_job.topology
     units = proposal.placed.units
     servers = topology.unit_server[units]
@@ -132,6 +128,19 @@ def _claim(proposal: Proposal) -> Claim:
         vectors=[(v[0], v[1], v[2]) for v in vectors],
         whole=request.gang or request.locality is not None,
     )
+
+
+def bar_reserved(
+    proposals: Sequence[Proposal], claims: Sequence[Claim], reserved: Sequence[Reservation]
+) -> list[Claim]:
+    """Return the claims without the units of reservations for which their jobs end too late."""
+    if not reserved:
+        return list(claims)
+    now_s = cluster_now()
+    return [
+        replace(claim, barred=barred_units(reserved, p.job.id, now_s + p.longest_s))
+        for p, claim in zip(proposals, claims, strict=True)
+    ]
 
 
 def _choose_cores(

@@ -3,22 +3,26 @@
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import numpy as np
 from django.conf import settings
 
 from apps.classification.selectors import profile_named, program_scores_of
 from apps.common.core.ids import uuid7
-from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.commands import unmeasured_profile
-from apps.scheduling.core.dry_run import DryRunResult, dry_run, without_commands
+from apps.profiling.selectors import is_awaited, newest_run
+from apps.scheduling.core.commands import can_copy, unmeasured_profile
+from apps.scheduling.core.dry_run import DryRunResult, copied_first, dry_run, without_commands
 from apps.scheduling.core.registry import SHORT, make_plain, policy_of
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.allowances import current_allowances
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.default_policy import policy_in_use
+from apps.scheduling.services.admission import recalled_control
+from apps.scheduling.services.trial import Trial
+from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -27,33 +31,54 @@ if TYPE_CHECKING:
 
 _COPY: Final = ClusterFollower()
 _LOCK: Final = Lock()
+# The simulation knows neither quotas nor admission control.
+_NOT_SIMULATED: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.QUALITY_SHORT, Reason.WAITING_FOR_BUCKET}
+)
 
 
-def check_job(spec: JobSpec) -> DryRunResult:
+def check_job(spec: JobSpec, *, project: UUID | None = None) -> DryRunResult:
     """Predict the outcome of a submission without writing anything.
 
     Costs a read of the changes since the last dry run, and one decision.
+
+    Parameters
+    ----------
+    spec : as it would be stored (`workloads.services.as_submitted`)
+    project : to which it would be submitted; None = the job counts towards no quota
     """
     profile = profile_named(spec.application)
     with _LOCK:
         snapshot = _COPY.follow().snapshot()
         default = policy_in_use()
         if profile is None and spec.command:
-            able = snapshot.topology.platforms_with(Capability.COMMANDS)
+            scores = program_scores_of(spec.application)
+            if scores is None and _is_copied_first(spec, snapshot):
+                return copied_first(spec, snapshot)
+            able = snapshot.topology.platforms_for(spec.backend)
             if not able:
                 return without_commands(snapshot)
-            scores = program_scores_of(spec.application)
             profile = unmeasured_profile(spec.application, spec.kind, able, scores)
             default = SHORT if scores is None else default
+        policy = _policy(policy_of(spec, default))
+        control, rng = recalled_control(snapshot), np.random.default_rng()
+        trial = Trial(spec, project, snapshot, policy, control=control, rng=rng)
         return dry_run(
             spec,
             profile,
             snapshot,
-            _policy(policy_of(spec, default)),
-            np.random.default_rng(),
+            policy,
+            trial.decide,
             max_sample=settings.MAX_SAMPLE,
             allowances=current_allowances(),
         )
+
+
+def _is_copied_first(spec: JobSpec, snapshot: Snapshot) -> bool:
+    copyable, topology = spec.copyable, snapshot.topology
+    if not can_copy(is_copyable=copyable, backend=spec.backend, topology=topology):
+        return False
+    return is_awaited(newest_run(spec.application))
 
 
 def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
@@ -61,7 +86,8 @@ def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
 
     Costs a few simulations of the queue.
     """
-    if result.outcome != "waits" or result.request is None:
+    is_simulated = result.outcome == "waits" and result.reason not in _NOT_SIMULATED
+    if not is_simulated or result.request is None:
         return None
     # the simulation is compiled: only a web process that checks such a job imports numba
     from apps.scheduling.services.start_estimates import start_of_new  # noqa: PLC0415

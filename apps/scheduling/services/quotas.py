@@ -50,9 +50,9 @@ def within_quotas(
     return within, refused
 
 
-_LOCKED: Final = """
+_LIMITS: Final = """
 SELECT id, max_units FROM accounts_project
-WHERE id = ANY(%s) AND max_units IS NOT NULL ORDER BY id FOR NO KEY UPDATE
+WHERE id = ANY(%s) AND max_units IS NOT NULL ORDER BY id
 """
 _HELD: Final = """
 SELECT j.project_id, sum(a.cores)
@@ -61,15 +61,19 @@ WHERE a.released_seq IS NULL AND j.project_id = ANY(%s) GROUP BY j.project_id
 """
 
 
-def left_in_limits(projects: Collection[UUID]) -> dict[UUID, int]:
-    """Lock projects with a maximum until the transaction ends; returns the units left to each.
+def left_in_limits(projects: Collection[UUID], *, lock: bool = True) -> dict[UUID, int]:
+    """Return the units left to each project that has a maximum.
 
     Two statements; none without projects.
+
+    Parameters
+    ----------
+    lock : keep others from placing jobs of these projects until the transaction ends
     """
     if not projects:
         return {}
     ids = number_array(sorted(projects))
-    limits = dict(fetch_rows(_LOCKED, [ids]))
+    limits = dict(fetch_rows(f"{_LIMITS} FOR NO KEY UPDATE" if lock else _LIMITS, [ids]))
     held = dict(fetch_rows(_HELD, [ids]))  # after the lock: it sees what others committed
     return {key: max(0, limit - held.get(key, 0)) for key, limit in limits.items()}
 

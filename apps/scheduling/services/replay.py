@@ -16,7 +16,7 @@ from apps.scheduling.core.types import Placed, Refused
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.decisions import per_unit
 from apps.scheduling.services.repeats import NotRepeatableError, RepeatedBatch, repeated_batch
-from apps.workloads.core.spec import QualityGuarantee
+from apps.workloads.core.guarantees import QualityGuarantee
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from apps.testbed.selectors.pairs import (
     predictions,
     server_for_pair,
 )
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Application, Job
 from apps.workloads.services import submit_jobs

@@ -17,12 +17,12 @@ from apps.common.core.errors import NotFoundError
 from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
 from apps.workloads import selectors
-from apps.workloads.api.representations import represent_application
-from apps.workloads.api.serializers import (
+from apps.workloads.api.application_serializers import (
     ApplicationPatchSerializer,
     ApplicationRequestSerializer,
     ApplicationSerializer,
 )
+from apps.workloads.api.representations import represent_application
 from apps.workloads.models import Application, ApplicationKind
 from apps.workloads.services import create_application, update_application
 

@@ -21,15 +21,15 @@ from apps.common.core.keyed_requests import KeyedResponse
 from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.api.idempotency import once
 from apps.workloads import selectors
-from apps.workloads.api.job_views import MAX_BODY_BYTES, notify_agents, require_key
-from apps.workloads.api.representations import represent_array
-from apps.workloads.api.serializers import (
+from apps.workloads.api.batch_serializers import (
     ArrayLimitSerializer,
     ArrayRequestSerializer,
-    CancelledSerializer,
     JobArrayDetailSerializer,
     JobArraySerializer,
 )
+from apps.workloads.api.job_views import MAX_BODY_BYTES, notify_agents, require_key
+from apps.workloads.api.representations import represent_array
+from apps.workloads.api.serializers import CancelledSerializer
 from apps.workloads.api.submission import caller_as_user, choose_project
 from apps.workloads.core.arrays import ArraySpec, parse_array
 from apps.workloads.core.spec import JobSpec, parse_job

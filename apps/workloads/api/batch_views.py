@@ -29,18 +29,17 @@ from apps.common.core.keyed_requests import KeyedResponse
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from apps.operations.api.idempotency import once
 from apps.workloads import selectors
-from apps.workloads.api.bulk import Bulk, submit_batch
-from apps.workloads.api.job_views import cancel_matching, notify_agents
-from apps.workloads.api.representations import represent_batch
-from apps.workloads.api.serializers import (
+from apps.workloads.api.batch_serializers import (
     BatchAcceptedSerializer,
     BatchDetailSerializer,
     BatchItemSerializer,
     BatchRequestSerializer,
     BatchSerializer,
-    CancelledSerializer,
-    ExpectSerializer,
 )
+from apps.workloads.api.bulk import Bulk, submit_batch
+from apps.workloads.api.job_views import cancel_matching, notify_agents
+from apps.workloads.api.representations import represent_batch
+from apps.workloads.api.serializers import CancelledSerializer, ExpectSerializer
 from apps.workloads.api.submission import parse_items, project_of_batch, refuse_foreign_projects
 from apps.workloads.models import Batch, BatchMode
 

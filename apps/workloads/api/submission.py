@@ -72,7 +72,7 @@ def _names(projects: Mapping[UUID, tuple[str, Role]]) -> str:
 
 def caller_as_user(principal: Principal) -> User:
     """Return the user as a row to refer to, without reading it."""
-    return User(pk=principal.user_id, username=principal.username)
+    return User(pk=principal.user_id, username=principal.username, role=principal.role.value)
 
 
 @dataclass(frozen=True, slots=True)

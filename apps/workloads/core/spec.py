@@ -1,8 +1,7 @@
 """The specification of a job: parsed from JSON and checked field by field."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,7 +16,6 @@ from apps.workloads.core.checks import (
     integer,
     labels,
     name_of,
-    names,
     number,
     one_of,
     optional_flag,
@@ -32,7 +30,16 @@ from apps.workloads.core.commands import (
     environment,
     files,
 )
-from apps.workloads.core.costs import COST_LIMITS, check_ceiling
+from apps.workloads.core.constraints import ANYWHERE, Constraints, check_constraints
+from apps.workloads.core.costs import check_ceiling
+from apps.workloads.core.fields import read_fields
+from apps.workloads.core.guarantees import (
+    MAX_R,
+    JobLimits,
+    QualityGuarantee,
+    check_decision,
+    check_guarantee,
+)
 from apps.workloads.core.targets import Target, TargetKind, check_target
 
 KIND_BY_TARGET: Final = {
@@ -41,80 +48,6 @@ KIND_BY_TARGET: Final = {
     TargetKind.IPS: "single_node",
     TargetKind.BEST_EFFORT: "batch",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Constraints:
-    """Where a job may run.
-
-    Attributes
-    ----------
-    platforms : allowed platforms; empty = any
-    labels : labels a server must carry
-    locality : all units on one "server", in one "rack" or below one "switch"; None = anywhere
-    spread : no two units on one "server", in one "rack" or below one "switch"; None = any
-    max_cost : highest predicted unit-seconds of a placement; None = any
-    excluded : names of servers on which it must not run, known or not
-    """
-
-    platforms: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    locality: str | None = None
-    spread: str | None = None
-    max_cost: float | None = None
-    excluded: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """JSON form, always with the first four keys."""
-        ceiling = {} if self.max_cost is None else {"max_cost": self.max_cost}
-        excluded = {"excluded": list(self.excluded)} if self.excluded else {}
-        return {
-            "platforms": list(self.platforms),
-            "labels": dict(self.labels),
-            "locality": self.locality,
-            "spread": self.spread,
-            **ceiling,
-            **excluded,
-        }
-
-
-_ANYWHERE: Final = Constraints()
-
-
-@dataclass(frozen=True, slots=True)
-class QualityGuarantee:
-    """Pr[D < x] <= p: the rank D of the best candidate is rarely below x.
-
-    Attributes
-    ----------
-    rank_threshold : x, strictly between 0 and 1
-    probability : p, strictly between 0 and 1
-    """
-
-    rank_threshold: float
-    probability: float
-
-    def as_json(self) -> dict[str, float]:
-        """JSON form."""
-        return {"rank_threshold": self.rank_threshold, "probability": self.probability}
-
-
-@dataclass(frozen=True, slots=True)
-class JobLimits:
-    """Limits of an installation on the decision that a job may ask for.
-
-    Attributes
-    ----------
-    policies : names that a job may give
-    sampling_policies : those that decide among R candidates
-    max_sample : largest R
-    sample_size : R on an idle cluster for x and p
-    """
-
-    policies: tuple[str, ...]
-    sampling_policies: tuple[str, ...]
-    max_sample: int
-    sample_size: Callable[[float, float], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +98,7 @@ class JobSpec:
     sample_size: int | None = None
     guarantee: QualityGuarantee | None = None
     held: bool = False
-    constraints: Constraints = _ANYWHERE
+    constraints: Constraints = ANYWHERE
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, Any] = field(default_factory=dict)
     unit_memory_bytes: int = 0
@@ -213,60 +146,8 @@ class JobSpec:
         }
 
 
-def _check_constraints(value: object, pointer: str, problems: Problems) -> Constraints | None:
-    if value is None:
-        return _ANYWHERE
-    if not isinstance(value, Mapping):
-        problems.append(problem(pointer, "wrong_type", "must be an object"))
-        return None
-    found = len(problems)
-    read = _read_fields(value, _CONSTRAINT_FIELDS, pointer, problems)
-    if read.get("locality") == "server" and read.get("spread") is not None:
-        problems.append(
-            problem(
-                f"{pointer}/spread",
-                "contradiction",
-                "units cannot be spread while locality is server",
-            )
-        )
-    return Constraints(**read) if len(problems) == found else None
-
-
-def _check_guarantee(value: object, pointer: str, problems: Problems) -> QualityGuarantee | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        problems.append(problem(pointer, "wrong_type", "must be an object"))
-        return None
-    found = len(problems)
-    read = _read_fields(value, _GUARANTEE_FIELDS, pointer, problems)
-    if len(problems) == found:
-        problems += [
-            problem(f"{pointer}/{name}", "required", f"a guarantee needs its {name}")
-            for name in _GUARANTEE_FIELDS
-            if read.get(name) is None
-        ]
-    return QualityGuarantee(**read) if len(problems) == found else None
-
-
 MAX_AMOUNT: Final = 2**62  # bytes, or bytes/s
-MAX_PLATFORMS: Final = 200
-MAX_EXCLUDED: Final = 100
-MAX_R: Final = 100_000  # an installation allows less (`JobLimits`)
 DURATION_LIMITS_S: Final = (1e-3, 1e9)
-_CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
-    "platforms": ("platforms", names("platform", MAX_PLATFORMS)),
-    "labels": ("labels", labels),
-    "locality": ("locality", one_of("server", "rack", "switch")),
-    "spread": ("spread", one_of("server", "rack", "switch")),
-    "max_cost": ("max_cost", number(*COST_LIMITS)),
-    "excluded": ("excluded", names("server", MAX_EXCLUDED)),
-}
-SHARE_LIMITS: Final = (1e-9, 1.0 - 1e-9)
-_GUARANTEE_FIELDS: Final[dict[str, tuple[str, Check]]] = {
-    "rank_threshold": ("rank_threshold", number(*SHARE_LIMITS)),
-    "probability": ("probability", number(*SHARE_LIMITS)),
-}
 _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     # JSON name: (attribute, check)
     "application": ("application", name_of("application", 127)),
@@ -283,9 +164,9 @@ _SPEC_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "gang": ("gang", optional_flag),
     "policy": ("policy", name_of("policy", 63, null=True)),
     "sample_size": ("sample_size", integer(1, MAX_R, null=True)),
-    "guarantee": ("guarantee", _check_guarantee),
+    "guarantee": ("guarantee", check_guarantee),
     "held": ("held", flag),
-    "constraints": ("constraints", _check_constraints),
+    "constraints": ("constraints", check_constraints),
     "unit_memory_bytes": ("unit_memory_bytes", integer(0, MAX_AMOUNT)),
     "unit_network_bps": ("unit_network_bps", integer(0, MAX_AMOUNT)),
     "unit_storage_bytes": ("unit_storage_bytes", integer(0, MAX_AMOUNT)),
@@ -331,15 +212,15 @@ def parse_job(data: object, *, at: str = "", limits: JobLimits | None = None) ->
     if "spec" in data:
         values, spec_at = _read_document(data, at, problems), f"{at}/spec"
     else:
-        values, spec_at = _read_fields(data, _FLAT_FIELDS, at, problems), at
-    values.setdefault("constraints", _ANYWHERE)
+        values, spec_at = read_fields(data, _FLAT_FIELDS, at, problems), at
+    values.setdefault("constraints", ANYWHERE)
     complete_command(values, spec_at, problems)
     problems += [
         problem(f"{spec_at}/{name}", "required", f"a job needs its {name}")
         for name in ("application", "target")
         if name not in values
     ]
-    _check_decision(values, limits, spec_at, problems)
+    check_decision(values, limits, spec_at, problems)
     check_ceiling(values, spec_at, problems)
     if problems:
         raise InvalidInputError(problems)
@@ -358,48 +239,6 @@ def is_gang_by_default(kind: str) -> bool:
     return kind in {TargetKind.THROUGHPUT_LATENCY, TargetKind.IPS}
 
 
-def _check_decision(
-    values: Mapping[str, Any], limits: JobLimits | None, at: str, problems: Problems
-) -> None:
-    """Check the policy, R and the guarantee together, and against the limits."""
-    policy, size = values.get("policy"), values.get("sample_size")
-    guarantee = values.get("guarantee")
-    if size is not None and guarantee is not None:
-        detail = "R follows from the guarantee: give sample_size or guarantee, not both"
-        problems.append(problem(f"{at}/guarantee", "contradiction", detail))
-    if limits is None:
-        return
-    if policy is not None and policy not in limits.policies:
-        detail = f"must be one of {', '.join(limits.policies)} or null, not {policy!r}"
-        problems.append(problem(f"{at}/policy", "unknown_value", detail))
-    elif policy is not None and policy not in limits.sampling_policies:
-        _refuse_sample(policy, size, guarantee, limits, at, problems)
-    if size is not None and size > limits.max_sample:
-        detail = f"must be at most {limits.max_sample}, not {size}"
-        problems.append(problem(f"{at}/sample_size", "too_high", detail))
-    if guarantee is not None:
-        needed = limits.sample_size(guarantee.rank_threshold, guarantee.probability)
-        if needed > limits.max_sample:
-            detail = f"needs R = {needed} even on an idle cluster; at most {limits.max_sample}"
-            problems.append(problem(f"{at}/guarantee", "too_strict", detail))
-
-
-def _refuse_sample(
-    policy: str,
-    size: int | None,
-    guarantee: QualityGuarantee | None,
-    limits: JobLimits,
-    at: str,
-    problems: Problems,
-) -> None:
-    """Report R or a guarantee beside a policy that rates all eligible units."""
-    others = ", ".join(limits.sampling_policies)
-    for name, value in (("sample_size", size), ("guarantee", guarantee)):
-        if value is not None:
-            detail = f"{policy} rates all eligible units; {name} needs null or one of {others}"
-            problems.append(problem(f"{at}/{name}", "contradiction", detail))
-
-
 def parse_changes(data: object) -> dict[str, Any]:
     """Parse a partial job (PATCH) into the attributes of `JobSpec` that change.
 
@@ -413,7 +252,7 @@ def parse_changes(data: object) -> dict[str, Any]:
     if "spec" in data or "metadata" in data:
         values = _read_document(data, "", problems)
     else:
-        values = _read_fields(data, _FLAT_FIELDS, "", problems)
+        values = read_fields(data, _FLAT_FIELDS, "", problems)
     if problems:
         raise InvalidInputError(problems)
     return values
@@ -428,32 +267,10 @@ def _read_document(data: Mapping[str, Any], at: str, problems: Problems) -> dict
     for part, fields in (("metadata", _METADATA_FIELDS), ("spec", _SPEC_FIELDS)):
         section = data.get(part, {})
         if isinstance(section, Mapping):
-            values |= _read_fields(section, fields, f"{at}/{part}", problems)
+            values |= read_fields(section, fields, f"{at}/{part}", problems)
         else:
             problems.append(problem(f"{at}/{part}", "wrong_type", "must be an object"))
     if "client_id" in data:
         check = _METADATA_FIELDS["client_id"][1]
         values["client_id"] = check(data["client_id"], f"{at}/client_id", problems)
     return values
-
-
-def _read_fields(
-    data: Mapping[str, Any],
-    fields: Mapping[str, tuple[str, Check]],
-    at: str,
-    problems: Problems,
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in data.items():
-        known = fields.get(name)
-        if known is None:
-            problems.append(_unknown(name, fields, at))
-        else:
-            values[known[0]] = known[1](value, f"{at}/{name}", problems)
-    return values
-
-
-def _unknown(name: str, fields: Mapping[str, tuple[str, Check]], at: str) -> FieldProblem:
-    near = get_close_matches(name, fields, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(sorted(fields))}"
-    return problem(f"{at}/{escape(name)}", "unknown_field", f"unknown field; {hint}")

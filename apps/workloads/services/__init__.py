@@ -52,7 +52,13 @@ from apps.workloads.services.shapes import (
     copy_reasons,
     join_shapes,
 )
-from apps.workloads.services.submission import resubmit, submit_array, submit_jobs
+from apps.workloads.services.submission import (
+    as_submitted,
+    require_accepted,
+    resubmit,
+    submit_array,
+    submit_jobs,
+)
 from apps.workloads.services.suspension import (
     record_suspended,
     request_suspension,
@@ -74,6 +80,7 @@ __all__ = [
     "PlacedJob",
     "ProgressReport",
     "WaitingJob",
+    "as_submitted",
     "cancel_array",
     "cancel_jobs",
     "claim_incomplete",
@@ -104,6 +111,7 @@ __all__ = [
     "report_progress",
     "request_suspension",
     "requeue_lost",
+    "require_accepted",
     "restart_jobs",
     "resubmit",
     "send_to_profiling",

@@ -14,9 +14,9 @@ from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES
 from apps.operations.services import record_events
 from apps.workloads.core.commands import require_target_of_command
+from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import Constraints
 from apps.workloads.models import Job
 from apps.workloads.services.arrays import lock_array, release_after
 from apps.workloads.services.rows import job_event, lock_jobs, locked, row_event

@@ -1,4 +1,4 @@
-"""Decisions of agents on claimed jobs: place, profile or fail."""
+"""Apply the decisions of agents to claimed jobs: place them, profile them or let them fail."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +20,15 @@ from apps.workloads.services.waiting import release_claims
 
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
-    """A job to place and the result of its decision; see `place_jobs`.
+    """The decision to place a job; see `place_jobs`.
 
     Attributes
     ----------
-    units, missing : given to it, and still missing
+    units : units that are allocated to the job
+    missing : units that it gets later, as they are freed
     run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
-    is_resumed : its backend continues it from its last report; otherwise it begins anew
+    is_resumed : whether the backend continues the job from its last reported progress; otherwise
+        the job starts from the beginning
     """
 
     job_id: UUID
@@ -41,10 +43,10 @@ class PlacedJob:
 
 
 def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> set[UUID]:
-    """Change claimed jobs to ``starting``; returns the ids of those changed.
+    """Set the state of claimed jobs to ``starting``; returns the ids of the changed jobs.
 
-    Jobs that were cancelled, held or claimed by another agent in the meantime do not change.
-    Records no event: the caller calls `record_placed` last in the transaction.
+    Jobs that were meanwhile cancelled, held or claimed by another agent stay as they are.
+    This function records no event: its caller calls `record_placed` at the end of the transaction.
     """
     rows = sorted(placed, key=lambda row: row.job_id)
     updated = fetch_rows(
@@ -79,11 +81,12 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
 def send_to_profiling(
     job_ids: Sequence[UUID], *, agent: str, profiled: Sequence[UUID] = ()
 ) -> None:
-    """Let jobs wait for the profile of their application.
+    """Let jobs wait until their application is profiled.
 
     Parameters
     ----------
-    profiled : jobs whose application has a profile by now; their claims are released
+    job_ids : jobs of applications without a profile
+    profiled : jobs whose application was profiled meanwhile; agents may claim them again at once
     """
     with transaction.atomic():
         lock_jobs([*job_ids, *profiled])
@@ -99,7 +102,7 @@ def send_to_profiling(
 
 
 def queue_profiled(application_id: UUID) -> int:
-    """Queue the jobs that wait for an application's profile; returns their number."""
+    """Queue the jobs that waited for the profile of an application; returns their number."""
     with transaction.atomic():
         now_s = cluster_now()
         waiting = Job.objects.filter(application=application_id, state=JobState.PROFILING)

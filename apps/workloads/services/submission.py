@@ -8,6 +8,7 @@ from django.db.models import JSONField
 
 from apps.accounts.core.roles import Role, includes
 from apps.accounts.models import Project, User
+from apps.accounts.selectors import archived_projects
 from apps.accounts.services import keep_open
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
 from apps.common.core.ids import uuid7
@@ -48,8 +49,8 @@ def submit_jobs(
     """
     _require_backend(specs)
     if not keep_open(project.pk):
-        raise ConflictError(f"The project {project.name} is archived and accepts no jobs.")
-    specs = [_own_if_copied(spec, project, user) for spec in specs]
+        raise _archived(project)
+    specs = [as_submitted(spec, project, user) for spec in specs]
     applications = _applications(specs)
     store_archives([spec.files for spec in specs if spec.files is not None], project)
     now = cluster_time()
@@ -168,15 +169,34 @@ def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
     return rows
 
 
-def _own_if_copied(spec: JobSpec, project: Project, user: User) -> JobSpec:
-    """Give a copyable command an application of its project, unless an operator submits it.
+def as_submitted(spec: JobSpec, project: Project, user: User) -> JobSpec:
+    """Return the job as it is stored.
 
-    Its copies set the scores of the application, which place all jobs of that name: those of other
+    A copyable command gets an application of its project, unless an operator submits it. Its
+    copies set the scores of the application, which place all jobs of that name: those of other
     projects too.
     """
     if not spec.copyable or includes(user.role, Role.OPERATOR):
         return spec
     return replace(spec, application=owned_application(project.name, spec.application))
+
+
+def require_accepted(spec: JobSpec, project: Project) -> None:
+    """Check what a submission of a job checks when it is stored, without locks.
+
+    Raises
+    ------
+    ConflictError : the project is archived, or the application runs no commands, or only commands.
+    """
+    if archived_projects([project.pk]):
+        raise _archived(project)
+    application = Application.objects.filter(name=spec.application).first()
+    if application is not None:
+        _require_same_nature(spec, application)
+
+
+def _archived(project: Project) -> ConflictError:
+    return ConflictError(f"The project {project.name} is archived and accepts no jobs.")
 
 
 def _require_same_nature(spec: JobSpec, application: Application) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.dry_run import DryRunResult, dry_run
+from apps.scheduling.core.dry_run import DryRunJob, DryRunResult, dry_run
 from apps.scheduling.core.policies import tarcil
 from apps.scheduling.core.requests import cluster_facts
+from apps.scheduling.core.types import Placed, Refused
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import parse_job
 from tests.classification.core.profiles import profile
@@ -28,8 +29,13 @@ def checked(of: Profile | None, snapshot: Snapshot | None = None, **fields: Any)
         "input_bytes": 9 * GIGABYTE,
         **fields,
     }
-    rng = np.random.default_rng(1)
-    return dry_run(parse_job(job), of, snapshot or idle(CLUSTER), tarcil(), rng)
+    policy, rng, seen = tarcil(), np.random.default_rng(1), snapshot or idle(CLUSTER)
+
+    def decide(job: DryRunJob) -> Placed | Refused:
+        (outcome,) = policy.place(seen, [job.request], rng)
+        return outcome
+
+    return dry_run(parse_job(job), of, seen, policy, decide)
 
 
 def test_a_job_that_fits_would_start_now() -> None:

@@ -20,7 +20,8 @@ from apps.scheduling.core.job_sampling import (
 from apps.scheduling.core.policies import least_loaded, tarcil
 from apps.scheduling.core.registry import POLICIES
 from apps.scheduling.core.types import Placed, Request
-from apps.workloads.core.spec import JobSpec, QualityGuarantee
+from apps.workloads.core.guarantees import QualityGuarantee
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort
 from tests.scheduling.core.clusters import frozen, idle, request, topology
 

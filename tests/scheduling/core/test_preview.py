@@ -13,7 +13,8 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.preview import HeldUnits, JobPreview, preview
 from apps.scheduling.core.requests import cluster_facts, size_of
 from apps.scheduling.core.sizes import Sized
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime, InstructionRate
 from tests.classification.core.profiles import exact, profile
 from tests.scheduling.core.clusters import frozen, idle, topology

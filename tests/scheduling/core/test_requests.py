@@ -18,7 +18,8 @@ from apps.scheduling.core.requests import (
 )
 from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Within
-from apps.workloads.core.spec import Constraints, JobSpec
+from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime
 from tests.classification.core.profiles import profile
 from tests.scheduling.core.clusters import idle, topology

@@ -7,9 +7,9 @@ Source: Paragon §4 (P10-P12).
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,41 @@ class ArqAdmission:
         found = {i: self._decide(applicants[i], view, snapshot, facts, now_s) for i in order}
         self._mark(snapshot, pools)
         return [found[i] for i in range(len(applicants))]
+
+    def memory(self) -> dict[str, Any]:
+        """Return the history and the waiting jobs, as values of JSON with NaN."""
+        waiting = {
+            job: (each.number, each.units, each.run_s, each.seen_s)
+            for job, each in self._waiting.items()
+        }
+        return {
+            "units": _units_of(self._topology),
+            "since_s": self._since_s.tolist(),
+            "pool": self._pool.tolist(),
+            "busy": [list(samples) for samples in self._busy],
+            "waiting": waiting,
+            "joined": self._joined,
+            "arrived": list(self._counts.arrived),
+            "diverted": list(self._counts.diverted),
+        }
+
+    def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
+        """Continue from what `memory` returned; without busy times if the servers changed."""
+        self._waiting = {job: _Waiting(*each) for job, each in memory["waiting"].items()}
+        self._joined = {job: _Joined(*each) for job, each in memory["joined"].items()}
+        self._counts.arrived.extend((at_s, n, units) for at_s, n, units in memory["arrived"])
+        self._counts.diverted.extend(
+            (at_s, n, to, units) for at_s, n, to, units in memory["diverted"]
+        )
+        if memory["units"] != _units_of(snapshot.topology):
+            return
+        self._topology = snapshot.topology
+        self._since_s = np.array(memory["since_s"], dtype=np.float64)
+        self._pool = np.array(memory["pool"], dtype=np.int64)
+        self._busy = [
+            deque(((end_s, length) for end_s, length in samples), maxlen=SAMPLES)
+            for samples in memory["busy"]
+        ]
 
     def state(self, snapshot: Snapshot, facts: TopologyFacts, now_s: float) -> list[QueueState]:
         """Return the classes as they are now, the most demanding first, with load factors."""
@@ -310,6 +345,13 @@ class ArqAdmission:
         for jobs in (self._waiting, self._joined):
             for job in [job for job, each in jobs.items() if each.seen_s < now_s - FORGET_S]:
                 del jobs[job]
+
+
+def _units_of(topology: Topology | None) -> list[int]:
+    """Return number and last id of the units: others if servers were added or removed."""
+    if topology is None or not topology.unit_id.size:
+        return []
+    return [topology.unit_id.size, int(topology.unit_id[-1])]
 
 
 def _slack_s(each: Applicant, max_wait_s: float) -> float:

@@ -5,9 +5,9 @@ B buckets, S servers, P platforms. A cell is a bucket of one platform.
 Source: Tarcil §4 (T6, T7).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -140,6 +140,30 @@ class BucketAdmission:
                 taken += _taken(free, suits, each.request.units)
             verdicts.append(verdict)
         return verdicts
+
+    def memory(self) -> dict[str, Any]:
+        """Return the history and the waiting jobs, as values of JSON with NaN."""
+        return {
+            "platforms": self._platforms,
+            "freed": self._freed.entries(),
+            "mean": self._mean.tolist(),
+            "waiting": {
+                job: (each.units, np.flatnonzero(each.suits).tolist(), each.seen_s)
+                for job, each in self._waiting.items()
+            },
+        }
+
+    def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
+        """Continue from what `memory` returned; without the history if the platforms changed."""
+        self._platforms = tuple(memory["platforms"])
+        self._freed.recall(memory["freed"])
+        self._mean = np.array(memory["mean"], dtype=np.float64)
+        every = np.arange(self._hashing.buckets)
+        self._waiting = {
+            job: _Waiting(units, np.isin(every, suits), seen_s)
+            for job, (units, suits, seen_s) in memory["waiting"].items()
+        }
+        self._follow(snapshot.topology.platform_name)
 
     def state(self, snapshot: Snapshot, facts: TopologyFacts, now_s: float) -> list[QueueState]:
         """Return the buckets as they are now."""

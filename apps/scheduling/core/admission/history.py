@@ -1,6 +1,7 @@
 """Units that were freed recently, and the time until some are freed (Tarcil §4, T7)."""
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,15 @@ class FreedUnits:
     def clear(self) -> None:
         """Forget all."""
         self._freed.clear()
+
+    def entries(self) -> list[tuple[float, int]]:
+        """Return time and cell of the freed units, in order."""
+        return list(self._freed)
+
+    def recall(self, entries: Iterable[Sequence[float]]) -> None:
+        """Continue from what `entries` returned."""
+        self._freed.clear()
+        self._freed.extend((now_s, int(cell)) for now_s, cell in entries)
 
     def table(self, now_s: float) -> tuple[Floats, Ints]:
         """Return times, ascending, and cells of the freed units; forgets those before."""

@@ -3,7 +3,7 @@
 S servers, N = 10 sources. Times are seconds of the jobs' clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -144,6 +144,14 @@ class Admission(Protocol):
         now_s: float,
     ) -> list[Admitted | Delayed]:
         """Return one verdict per applicant, in order; later ones see the use of earlier ones."""
+        ...
+
+    def memory(self) -> dict[str, Any]:
+        """Return the history and the waiting jobs, as values of JSON with NaN."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
+        """Continue from what `memory` returned, on the cluster of that moment or a later one."""
         ...
 
     def state(self, snapshot: Snapshot, facts: TopologyFacts, now_s: float) -> list[QueueState]:

@@ -20,6 +20,10 @@ const FILTERS = {
   locality: "too far from the other units of the job",
   spread: "too close to the other units of the job",
   noisy: "too contended",
+  excluded: "on excluded servers",
+  reserved: "reserved for other jobs",
+  quota: "free, but beyond the quota of the project",
+  admission: "free, but the job waits for better ones",
 };
 const COLUMNS = [
   ["Server", ""],

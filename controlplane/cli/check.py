@@ -1,0 +1,64 @@
+"""`berth check`: evaluate a job without submitting it."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.cli.client import BerthClient
+from controlplane.cli.errors import Exit
+from controlplane.cli.job_options import add_job_options, read_job
+from controlplane.cli.output import (
+    duration,
+    facts,
+    ips,
+    percent,
+    print_result,
+    render,
+    requested_guarantee,
+    start_text,
+)
+from controlplane.cli.verbs import Verbs
+
+
+def declare(verbs: Verbs) -> None:
+    """Declare the verb and its arguments."""
+    add_job_options(verbs.add("check", check))
+
+
+def check(client: BerthClient, args: Namespace) -> int:
+    """Evaluate a job without submitting it."""
+    job = read_job(args)
+    response = client.post("/api/v1/checks/", job).body
+    print_result(
+        render(response, args.output, _check_table(response, job.get("spec", job)["target"]))
+    )
+    return Exit.INFEASIBLE if response["feasible"] is False else Exit.OK
+
+
+def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
+    known = response["guarantee"]
+    shown = {
+        "outcome": response["outcome"],
+        "units": response["units"],
+        "platforms": ", ".join(response["platforms"]) or None,
+        "servers": ", ".join(response["servers"][:5]) or None,
+        "predicted": _predicted(response["predicted"], target["kind"]),
+        "starts": start_text(response["start"]) if response.get("start") else None,
+        "P(target met)": percent(response["probability_met"]),
+        "examined": f"{response['units_examined']} of {response['units_eligible']} eligible units",
+        "policy": response["policy"] or None,
+        "guarantee": known["statement"] if known else None,
+    }
+    lines = [response["summary"], "", facts(shown)]
+    lines += requested_guarantee(known.get("requested")) if known else []
+    lines += [f"feasible: {suggestion['text']}" for suggestion in response["suggestions"]]
+    return "\n".join(lines)
+
+
+def _predicted(predicted: Mapping[str, float] | None, kind: str) -> str | None:
+    """Return the prediction in the unit of the target."""
+    if predicted is None:
+        return None
+    unit = ips if kind == "ips" else duration
+    low, high = unit(predicted["low"]), unit(predicted["high"])
+    return f"{unit(predicted['value'])} (90% interval {low} to {high})"

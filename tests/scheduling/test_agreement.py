@@ -1,0 +1,142 @@
+"""Dry runs and submissions agree on quotas and on reservations."""
+
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from apps.scheduling.models import Reservation
+from apps.workloads.models import Job
+from tests.scheduling.check_scene import (
+    NOW_S,
+    Scene,
+    agreed,
+    begin,
+    body,
+    new_scene,
+    other,
+    placed,
+    quota,
+)
+from tests.scheduling.world import Greedy, agent, build, decide_again
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    begin(monkeypatch, settings)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return new_scene()
+
+
+@pytest.fixture
+def greedy_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.scheduling.services.dry_run._policy", lambda _: Greedy())
+
+
+def test_a_project_at_its_maximum_would_wait_with_the_figures(scene: Scene) -> None:
+    build("a", "b")
+    quota("vision", limit=2)
+    placed(scene, body(scene, 2))
+    answer, _ = agreed(scene, body(scene))
+    assert answer["reason"] == "QuotaExceeded"
+    assert "project vision uses 2 of at most 2 units" in answer["summary"]
+    assert answer["start"] is None, "no simulation knows quotas"
+
+
+def test_a_borrower_would_wait_while_another_project_claims_its_guarantee(scene: Scene) -> None:
+    build("a", "b")
+    quota("vision", 2)
+    quota("web", 6)
+    placed(scene, body(scene, 2))
+    other(scene, 7)
+    decide_again(scene.agent)
+    answer, _ = agreed(scene, body(scene))
+    assert answer["reason"] == "QuotaExceeded"
+    assert "web" not in answer["summary"]
+
+
+def test_a_project_within_its_guarantee_would_start_although_others_claim_units(
+    scene: Scene,
+) -> None:
+    build("a", "b")
+    quota("vision", 2)
+    quota("web", 8)
+    placed(scene, body(scene))
+    other(scene, 8)
+    decide_again(scene.agent)
+    placed(scene, body(scene))
+
+
+def test_a_job_would_start_with_the_units_that_the_quota_leaves(scene: Scene) -> None:
+    build("a")
+    quota("vision", limit=3)
+    answer, stored = placed(scene, body(scene, 4, gang=False))
+    assert (stored.units, stored.units_missing) == (3, 1)
+    assert answer["summary"].startswith("The job would start now: 3 of 4 units on 1 server")
+
+
+def test_a_policy_that_wants_more_than_the_maximum_would_get_the_size_of_the_job(
+    scene: Scene, greedy_policy: None
+) -> None:
+    build("a", "b")
+    greedy = scene._replace(agent=agent("agent-1", Greedy()))
+    quota("vision", limit=2)
+    due = {"kind": "completion_time", "seconds": 100.0}
+    job = body(greedy, gigabytes=9, units=None, target=due)
+    answer, stored = placed(greedy, job)
+    assert (answer["units"], stored.units, stored.units_missing) == (2, 2, 0)
+
+
+def test_the_units_are_those_that_the_policy_chooses(scene: Scene, greedy_policy: None) -> None:
+    build("a", "b")
+    greedy = scene._replace(agent=agent("agent-1", Greedy()))
+    due = {"kind": "completion_time", "seconds": 100.0}
+    answer, stored = placed(greedy, body(greedy, gigabytes=9, units=None, target=due))
+    assert (answer["units"], stored.units, stored.units_missing) == (4, 4, 0)
+
+
+def reserved(scene: Scene, **more: Any) -> Job:
+    """A gang of another project with a reservation of all eight units, one of them busy."""
+    build("a", "b")
+    other(scene, 1, 100)
+    decide_again(scene.agent)
+    gang = other(scene, 8, **{"submitted_s": NOW_S - 700.0, **more})
+    decide_again(scene.agent)
+    assert Reservation.objects.get().job_id == gang.id
+    return gang
+
+
+def test_a_job_that_ends_too_late_would_wait_for_reserved_units(scene: Scene) -> None:
+    gang = reserved(scene)
+    answer, _ = agreed(scene, body(scene, 1, 150))
+    assert answer["reason"] == "UnitsReserved"
+    assert answer["dropped"]["reserved"] == 7
+    assert gang.name not in str(answer)
+
+
+def test_a_job_that_ends_in_time_would_be_backfilled(scene: Scene) -> None:
+    reserved(scene)
+    placed(scene, body(scene, 1, 50))
+
+
+@override_settings(BACKFILL="conservative")
+def test_conservative_backfill_would_block_a_job_at_once(scene: Scene) -> None:
+    reserved(scene, submitted_s=NOW_S)
+    answer, _ = agreed(scene, body(scene, 1, 150))
+    assert answer["reason"] == "UnitsReserved"
+
+
+def test_a_dry_run_needs_a_project_of_the_caller_and_tells_nothing_of_others(
+    scene: Scene,
+) -> None:
+    build("a")
+    quota("web", limit=1)
+    refused = scene.client.post("/api/v1/checks/", body(scene, project="web"), format="json")
+    assert refused.status_code == 422
+    assert "must be one of your projects: vision" in refused.content.decode()
+    assert scene.check(body(scene, 2))["outcome"] == "placed", "the maximum of web binds only web"
