@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Store how old the copy of the agent was when a decision was committed."""
 
-    dependencies = [("scheduling", "0019_candidates_without_json")]
+    dependencies = [("scheduling", "0020_admission_memory")]
 
     operations = [
         migrations.AddField(
