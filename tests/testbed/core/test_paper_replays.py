@@ -122,6 +122,16 @@ def test_jobs_pass_the_admission_control_of_production_or_none(
     assert with_control.waited == without.waited == 0.0
 
 
+def test_the_most_demanding_jobs_are_those_of_the_highest_class_in_use(pair: Replayed) -> None:
+    quiet, noisy = (replace(pair.truths[0], caused=np.full(10, score)) for score in (29.0, 30.0))
+    load = replace(pair.load, applications=(Application("a", SINGLE_NODE),) * 2,
+                   application=np.array([0, 1]))  # fmt: skip
+    run = replace(pair, load=load, truths=[quiet, noisy])
+    assert paragon.most_demanding(run).tolist() == [False, True]  # classes 2 and 3
+    same = replace(run, truths=[quiet, quiet])
+    assert paragon.most_demanding(same).tolist() == [True, True]
+
+
 def test_the_peak_is_the_largest_share_of_the_units_held_at_once(pair: Replayed) -> None:
     units = int(synthetic_cluster(4).units.sum())
     assert pair.peak_share() == pytest.approx(100.0 / units)  # the jobs never meet
