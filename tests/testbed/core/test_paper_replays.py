@@ -1,15 +1,27 @@
 """Scenarios of Paragon, Quasar and Tarcil on the replay engine."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from apps.emulation.core.draws import SINGLE_NODE
+from apps.scheduling.core.admission.arq import ArqAdmission
+from apps.scheduling.core.admission.by_bucket import BucketAdmission
+from apps.scheduling.core.admission.types import Applicant
 from apps.testbed.core.replay.clusters import synthetic_cluster
-from apps.testbed.core.replay.model import Application, ProfileSource, ReplayOptions, workload
+from apps.testbed.core.replay.model import (
+    Application,
+    ProfileSource,
+    ReplayOptions,
+    workload,
+)
 from apps.testbed.core.reproduction import PAPERS, paragon, quasar, tarcil
-from apps.testbed.core.reproduction.replays import Replayed, Scenario, replayed
+from apps.testbed.core.reproduction.replays import Replayed, Scenario, Variant, replayed
 
 TRUE = ReplayOptions(profiles=ProfileSource.TRUE)
 
@@ -58,6 +70,119 @@ def test_reservations_have_the_papers_ratios() -> None:
     under = 0.2 * (1 - np.log(6 / 5.5) / np.log(5))
     assert abs((reserved > 6).mean() - over) < 4.5 * 0.0035
     assert abs((reserved < 6).mean() - under) < 4.5 * 0.0035
+
+
+def test_a_scheduler_that_needs_time_decides_one_job_after_the_other(pair: Replayed) -> None:
+    load = replace(pair.load, arrival_s=np.array([10.0, 10.0]))
+    scenario = Scenario(synthetic_cluster(4), load, TRUE)
+    slow = Variant("slow", "least_loaded", decision_s=2.0).run(scenario, 1)
+    assert slow.result.started_s.tolist() == [12.0, 14.0]
+    at_once = Variant("at once", "least_loaded").run(scenario, 1)
+    assert at_once.result.started_s.tolist() == [10.0, 10.0]
+
+
+def test_jobs_that_start_after_a_second_or_never_have_waited(pair: Replayed) -> None:
+    late = replace(pair.result, started_s=pair.result.arrived_s + np.array([0.99, 1.0]))
+    assert replace(pair, result=late).waited == 50.0
+    never = replace(pair.result, started_s=np.array([0.0, np.nan]))
+    assert replace(pair, result=never).waited == 50.0
+    assert pair.waited == 0.0
+
+
+@pytest.mark.parametrize(
+    ("paper", "label", "plain", "control"),
+    [
+        (paragon, "ARQ", "P", ArqAdmission),
+        (tarcil, "tarcil-lsh", "tarcil", BucketAdmission),
+    ],
+    ids=["paragon", "tarcil"],
+)
+def test_jobs_pass_the_admission_control_of_production_or_none(
+    paper: ModuleType,
+    label: str,
+    plain: str,
+    control: type,
+    monkeypatch: pytest.MonkeyPatch,
+    pair: Replayed,
+) -> None:
+    seen: list[str] = []
+    evaluate = control.evaluate  # type: ignore[attr-defined]  # both have it
+
+    def noted(self: object, applicants: Sequence[Applicant], *args: Any) -> Any:
+        seen.extend(each.request.job for each in applicants)
+        return evaluate(self, applicants, *args)
+
+    monkeypatch.setattr(control, "evaluate", noted)
+    scenario = Scenario(synthetic_cluster(4), pair.load, TRUE)
+    with_control = paper.VARIANTS[label].run(scenario, 1)
+    assert len(seen) == len(set(seen)) == 2
+    without = paper.VARIANTS[plain].run(scenario, 1)
+    assert len(seen) == 2
+    # an idle cluster has what each of the two needs
+    assert with_control.waited == without.waited == 0.0
+
+
+def test_the_most_demanding_jobs_are_those_of_the_highest_class_in_use(pair: Replayed) -> None:
+    quiet, noisy = (replace(pair.truths[0], caused=np.full(10, score)) for score in (29.0, 30.0))
+    load = replace(pair.load, applications=(Application("a", SINGLE_NODE),) * 2,
+                   application=np.array([0, 1]))  # fmt: skip
+    run = replace(pair, load=load, truths=[quiet, noisy])
+    assert paragon.most_demanding(run).tolist() == [False, True]  # classes 2 and 3
+    same = replace(run, truths=[quiet, quiet])
+    assert paragon.most_demanding(same).tolist() == [True, True]
+
+
+def test_the_peak_is_the_largest_share_of_the_units_held_at_once(pair: Replayed) -> None:
+    units = int(synthetic_cluster(4).units.sum())
+    assert pair.peak_share() == pytest.approx(100.0 / units)  # the jobs never meet
+    load = replace(pair.load, arrival_s=np.array([0.0, 1.0]))
+    both = replayed(Scenario(synthetic_cluster(4), load, TRUE), "least_loaded", 1)
+    assert both.peak_share() == pytest.approx(200.0 / units)
+    assert both.busiest_s() == 1.0
+
+
+def test_paragons_numbers_are_those_with_arq_but_one_at_high_load() -> None:
+    stated = {
+        figure.number: {
+            each.key: each.paper for each in figure.quantities if each.key in ("ARQ", "P")
+        }
+        for figure in PAPERS["paragon"].figures
+    }
+    assert stated == {
+        "13-low": {"ARQ": 91.0, "P": None},
+        "13-high": {"ARQ": 61.0, "P": 56.0},
+        "13-over": {"ARQ": 52.0, "P": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("paper", "number", "measure"),
+    [
+        ("paragon", "13-low", paragon.measure_of("low", 100)),
+        ("quasar", "11", quasar.measure_of(100)),
+        ("tarcil", "10", partial(tarcil.latencies, 0.05)),
+        ("tarcil", "15", tarcil.measure_of(100)),
+        ("tarcil", "17", tarcil.measure_of(100)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_quantity_of_a_figure_is_measured(
+    paper: str, number: str, measure: Callable[[int, Any], Mapping[str, float]]
+) -> None:
+    (figure,) = PAPERS[paper].chosen(number)
+    values = measure(1, cast("Any", None))  # these figures need no data
+    assert {each.key for each in figure.quantities} <= values.keys()
+    assert np.isfinite([values[each.key] for each in figure.quantities]).all()
+
+
+def test_figure_10_has_one_to_twenty_agents_at_ten_to_ninety_percent_load() -> None:
+    (figure,) = PAPERS["tarcil"].chosen("10")
+    labels = {each.label for each in figure.quantities if each.unit == "ms"}
+    assert labels == {
+        f"mean latency, {agents} agent{'s' if agents > 1 else ''}, {load} % load"
+        for agents in (1, 3, 12, 20)
+        for load in (10, 30, 50, 70, 90)
+    }
 
 
 def test_jobs_that_never_meet_have_the_quality_of_an_idle_server(pair: Replayed) -> None:

@@ -18,7 +18,13 @@ from apps.scheduling.core.sizes import Infeasible
 from apps.testbed.core.demo_cluster import DemoCluster, cluster_of
 from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
 from apps.testbed.core.replay.loop import ReplayLoop
-from apps.testbed.core.replay.model import ReplayCluster, ReplayOptions, ReplayResult, Workload
+from apps.testbed.core.replay.model import (
+    Admission,
+    ReplayCluster,
+    ReplayOptions,
+    ReplayResult,
+    Workload,
+)
 from apps.testbed.core.replay.results import result_of
 from apps.testbed.core.replay.run import policy_named
 from apps.testbed.core.replay.summary import Holds
@@ -69,6 +75,12 @@ class Replayed:
         """Percent of the jobs within 5 % of alone on the best platform."""
         return 100.0 * float((self.performance >= QOS).mean())
 
+    @property
+    def waited(self) -> float:
+        """Percent of the jobs that waited, at least a second; those that never started did."""
+        waits = self.result.started_s - self.result.arrived_s
+        return 100.0 * float((~(waits < 1.0)).mean())
+
     def platform_speed(self) -> Floats:
         """(n,) speed of the platform of its first part relative to the best; 0 = not started."""
         speed = np.array([truth.platform_speed for truth in self.truths])
@@ -101,10 +113,19 @@ class Replayed:
 
     def busiest_s(self) -> float:
         """Return the time at which most units are held, the first if there are several."""
+        at_s, held = self._held()
+        return float(at_s[np.argmax(held)])
+
+    def peak_share(self) -> float:
+        """Percent of the units that are held when most are."""
+        return 100.0 * float(self._held()[1].max() / self.emulated.topology.server_units.sum())
+
+    def _held(self) -> tuple[Floats, Ints]:
+        """Return times at which units are taken or freed, and the units held from then on."""
         at_s = np.concatenate((self.holds.to_s, self.holds.from_s))
         change = np.concatenate((-self.holds.units, self.holds.units))
         order = np.argsort(at_s, kind="stable")  # ends before starts of the same instant
-        return float(at_s[order][np.argmax(np.cumsum(change[order]))])
+        return at_s[order], np.cumsum(change[order])
 
     def qualities(self, at_s: float) -> UnitQualities:
         """Rate every unit held at a time for the job that holds it (Tarcil Eq. 3-5, T2).
@@ -162,3 +183,26 @@ def replayed(scenario: Scenario, policy: str, seed: int) -> Replayed:
         result_of(loop, demand, emulated.machines, float("nan")),
         load, emulated, demand.truths, holds,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A policy as a paper runs it.
+
+    Attributes
+    ----------
+    label : for readers
+    decision_s : time that the decision on a job takes; jobs are then decided one after the other
+    """
+
+    label: str
+    policy: str
+    admission: Admission = Admission.SHAPES
+    decision_s: float = 0.0
+
+    def run(self, scenario: Scenario, seed: int) -> Replayed:
+        """Run it on a scenario; what it does not state follows the options of the scenario."""
+        options = replace(scenario.options, admission=self.admission, decision_s=self.decision_s)
+        if self.decision_s > 0.0:  # else a job would start only after those decided with it
+            options = replace(options, batch=1)
+        return replayed(replace(scenario, options=options), self.policy, seed)
