@@ -18,7 +18,7 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.scheduling.world import ME, build, claimed, proposal
 
-JSON, PACKED = ("scheduling", "0016_l3_groups"), ("scheduling", "0020_age_of_copies")
+JSON, PACKED = ("scheduling", "0016_l3_groups"), ("scheduling", "0021_age_of_copies")
 OLD = [{"server": "srv-1", "verdict": "chosen"}]  # of an earlier release
 
 
