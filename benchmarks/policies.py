@@ -12,8 +12,8 @@ platform (many units: to the fastest units of the cluster); the share of jobs wh
 arrival to end is that of 0.95 of their speed alone on units of median speed, or shorter; and the
 speed that the neighbours of a job lose when it starts, in jobs. Means over the seeds with 90 %
 intervals, and the lead of the default over each policy, seed by seed. Stores the result unless it
-prints JSON: as `policies`, with many units as `policies-many`, with chosen policies as
-`policies-some`.
+prints JSON: as `policies`, with many units as `policies-many`, with parameters
+(`expected:kept=0.5:width=0.05`) as `policies-parameters`, with chosen policies as `policies-some`.
 """
 
 import argparse
@@ -30,7 +30,14 @@ from scipy import stats
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.worlds import WORLDS, world_named
-from apps.scheduling.core.registry import DEFAULT, POLICIES, make
+from apps.scheduling.core.registry import (
+    DEFAULT,
+    POLICIES,
+    PolicyParameterError,
+    UnknownPolicyError,
+    make,
+)
+from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
 from benchmarks._policy_measures import performances
@@ -130,7 +137,7 @@ def row(
     world: DemoCluster, jobs: list[JobArrival], load: float, name: str, seed: int
 ) -> PolicyRow:
     """Run one policy on some jobs."""
-    report = OfflineRun(world, make(name), AgentSettings(), seed).run(jobs)
+    report = OfflineRun(world, policy_of(name), AgentSettings(), seed).run(jobs)
     reached = performances(world, jobs, report, HORIZON_S / 2.0)
     return PolicyRow(
         load,
@@ -300,19 +307,32 @@ def numbers(text: str) -> list[int]:
 
 
 def names(text: str) -> list[str]:
-    """Read names of policies, separated by commas.
+    """Read policies, separated by commas; each a name, or `expected:kept=0.5:width=0.05`.
 
     Raises
     ------
-    ArgumentTypeError : a policy does not exist.
+    ArgumentTypeError : a policy or parameter does not exist, or a value is not accepted.
     """
     found = text.split(",")
-    unknown = [name for name in found if name not in POLICIES]
-    if unknown:
-        raise argparse.ArgumentTypeError(
-            f"there is no policy {unknown[0]!r}; the policies are {', '.join(POLICIES)}"
-        )
+    for each in found:
+        try:
+            policy_of(each)
+        except (UnknownPolicyError, PolicyParameterError, ValueError) as error:
+            raise argparse.ArgumentTypeError(f"{each!r}: {error}") from None
     return found
+
+
+def policy_of(text: str) -> Policy:
+    """Return a new instance of a policy with the parameters that follow its name.
+
+    Raises
+    ------
+    UnknownPolicyError, PolicyParameterError : as `registry.make`.
+    ValueError : a parameter has no number.
+    """
+    name, *parameters = text.split(":")
+    pairs = [parameter.partition("=") for parameter in parameters]
+    return make(name, {key: float(value) for key, _, value in pairs})
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -330,6 +350,15 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     options.world = [options.world] if options.world else list(WORLDS)
     options.profiles = [options.profiles] if options.profiles else list(PROFILES)
     return options
+
+
+def result_name(policies: Sequence[str], units: str) -> str:
+    """Return the name under which a comparison is stored."""
+    if units == "many":
+        return "policies-many"
+    if any(":" in policy for policy in policies):
+        return "policies-parameters"
+    return "policies" if list(policies) == list(POLICIES) else "policies-some"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -350,8 +379,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     varied = ("world", "profiles", "servers", "loads", "seeds", "policies", "units")
     stored = {"policies": table(runs), "nearest": nearest(runs)}
     chosen = {name: getattr(options, name) for name in varied}
-    result = "policies" if options.policies == list(POLICIES) else "policies-some"
-    result = "policies-many" if options.units == "many" else result
+    result = result_name(options.policies, options.units)
     store(result, arguments=chosen, figures=figures, tables=stored, folder=options.results)
     sys.stdout.write(markdown(stored["policies"]) + "\n\n" + markdown(stored["nearest"]) + "\n")
     return 0

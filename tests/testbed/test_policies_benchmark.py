@@ -20,7 +20,17 @@ from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
 from benchmarks._results import load
-from benchmarks.policies import PolicyRow, Run, arrivals, as_json, leads, names, nearest, row
+from benchmarks.policies import (
+    PolicyRow,
+    Run,
+    arrivals,
+    as_json,
+    leads,
+    names,
+    nearest,
+    result_name,
+    row,
+)
 
 
 def test_policies_are_read_in_their_order() -> None:
@@ -28,8 +38,26 @@ def test_policies_are_read_in_their_order() -> None:
 
 
 def test_an_unknown_policy_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(ArgumentTypeError, match="no policy 'best'; the policies are expected, "):
+    with pytest.raises(ArgumentTypeError, match=r"'best'.*expected, "):
         names("tarcil,best")
+
+
+def test_parameters_follow_the_name_of_a_policy() -> None:
+    both = "expected,expected:kept=0.5:width=0.05"
+    assert names(both) == ["expected", "expected:kept=0.5:width=0.05"]
+    assert result_name(names(both), "one") == "policies-parameters"
+    world = demo_cluster(20, 1)
+    jobs = arrivals(world, 0.9, np.random.default_rng(1))
+    default, without = (
+        row(world, jobs, 0.9, policy, 1) for policy in ("expected:spread=2.5", "expected:spread=0")
+    )
+    assert default.overall == row(world, jobs, 0.9, "expected", 1).overall != without.overall
+
+
+@pytest.mark.parametrize("text", ["expected:keep=0.5", "expected:kept=-1", "expected:kept"])
+def test_a_parameter_that_is_not_accepted_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=text):
+        names(text)
 
 
 def one_run(seed: int, policy: str, overall: float, share: float) -> Run:
