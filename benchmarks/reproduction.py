@@ -3,7 +3,8 @@
     ./dev bench reproduction [--papers paragon,quasar,tarcil] [--seeds 1-3] [--small]
 
 With clusters and jobs as the papers state them, this takes about an hour; with ``--small`` they
-are 4 to 10 times smaller at the same load, and take minutes. All policies of a figure get the same
+are 4 to 10 times smaller at the same load, and take minutes. Policies run with the admission
+controls and times of decisions that the papers state, and without. All of a figure get the same
 seeds and inferred profiles. Stores the result; that of ``--small`` under a name of its own.
 """
 
