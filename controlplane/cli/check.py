@@ -39,6 +39,7 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
     known = response["guarantee"]
     shown = {
         "outcome": response["outcome"],
+        "reason": response["reason"],
         "units": response["units"],
         "platforms": ", ".join(response["platforms"]) or None,
         "servers": ", ".join(response["servers"][:5]) or None,
@@ -50,6 +51,8 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
         "guarantee": known["statement"] if known else None,
     }
     lines = [response["summary"], "", facts(shown)]
+    if response["outcome"] != "placed":
+        lines.append(f"next: {response['next_action']}")
     lines += requested_guarantee(known.get("requested")) if known else []
     lines += [f"feasible: {suggestion['text']}" for suggestion in response["suggestions"]]
     return "\n".join(lines)

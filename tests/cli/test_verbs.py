@@ -11,7 +11,7 @@ import yaml
 from django.test import override_settings
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import User
+from apps.accounts.models import Project, User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState
@@ -126,6 +126,17 @@ def test_a_check_evaluates_a_job_and_writes_nothing(berth: Berth) -> None:
     assert code == Exit.OK
     assert "outcome " in out
     assert Job.objects.count() == 0
+
+
+def test_a_check_names_the_quota_that_would_hold_the_job_back(berth: Berth) -> None:
+    build_cluster()
+    factories.profile(factories.application("a"), platforms=("A",))
+    Project.objects.update(max_units=1)
+    code, out, _ = berth("check", "--app", "a", "--best-effort", "--units", "2", "--gang")
+    assert code == Exit.OK
+    assert out.startswith("The job would wait: project default uses 0 of at most 1 units.")
+    assert ["reason", "QuotaExceeded"] in [line.split() for line in out.splitlines()]
+    assert "next: Wait for the project's jobs to end, or ask an administrator" in out
 
 
 def test_a_repeated_key_creates_no_second_job(berth: Berth) -> None:
