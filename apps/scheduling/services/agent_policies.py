@@ -80,8 +80,8 @@ class Deciders:
     ) -> list[tuple[Decider, list[SizedJob]]]:
         """Group jobs by the policy that decides on them, higher priorities first.
 
-        Jobs of a higher priority always come first. If the same policy decides last on one
-        priority and first on the next, these jobs form one group.
+        Jobs of a higher priority always come first. If the policy that decides last on one
+        priority also decides on jobs of the next priority, these jobs form one group.
 
         Parameters
         ----------
