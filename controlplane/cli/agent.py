@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -34,47 +35,67 @@ def declare(verbs: Verbs) -> None:
         nargs="?",
         choices=("run", "token", "enrol", "rotate", "install"),
         default="run",
-        help="run the agent (default); as an admin, print a token that enrols a machine; enrol"
-        " this machine; get a new credential; or install the agent as a systemd unit, with these"
-        " options",
+        help="run: run the agent (default). token: print a token that enrols a machine, for"
+        " admins. enrol: enrol this machine. rotate: replace the credential of this machine."
+        " install: install the agent as a systemd unit with these options",
     )
-    add("--server", required=True, metavar="NAME", help="name of this machine in the cluster")
-    add("--token", help="of `berth agent token`; without it, enrol asks for one as an admin")
-    add(
-        "--insecure-http",
-        action="store_true",
-        help="permit an address without TLS that is not this machine: whoever reads the network"
-        " reads the credential, the commands and their output",
-    )
-    add("--state", type=Path, metavar="DIR", help="directory of the agent (default: by name)")
-    add("--user", help="account that runs the commands; root must be named to be used")
-    add(
-        "--allow-users",
-        type=argument_type(_users),
-        default=(),
-        metavar="LIST",
-        help="accounts that jobs may name, such as alice,bob; needs an agent that runs as root",
-    )
-    add(
-        "--cores", type=argument_type(_cores), metavar="LIST", help="cores for jobs, such as 0-3,6"
-    )
-    add(
-        "--describe-l3",
-        type=argument_type(_l3_groups),
-        metavar="LISTS",
-        help="for tests: cores of each L3 cache of another machine, such as 0-3/4-7",
-    )
-    add("--memory", type=argument_type(size), help="memory for jobs, such as 64Gi")
-    add("--rack", default="machines")
-    add("--idle-watts", type=float, default=0.0)
-    add("--peak-watts", type=float, default=0.0)
+    _declare_access(add)
+    _declare_machine(add)
     add(
         "--root",
         type=Path,
         default=Path("/"),
         metavar="DIR",
-        help="install: where the files go, for the image of another machine",
+        help="install: root directory of the files, such as the mounted image of another machine",
     )
+
+
+def _declare_access(add: Callable[..., object]) -> None:
+    """Declare who the agent is, where its files are, and the accounts of its commands."""
+    add("--server", required=True, metavar="NAME", help="name of this machine in the cluster")
+    add("--token", help="from `berth agent token`; without it, enrol creates one as an admin")
+    add(
+        "--insecure-http",
+        action="store_true",
+        help="allow an address of another machine without TLS; anyone who can read the network"
+        " traffic can then read the credential, the commands and their output",
+    )
+    add(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="directory of the credential, the lease and the tasks (default: as root"
+        " /var/lib/berth-agent/NAME, otherwise ~/.local/state/berth-agent/NAME)",
+    )
+    add("--user", help="account that runs the commands; required if the agent runs as root")
+    add(
+        "--allow-users",
+        type=argument_type(_users),
+        default=(),
+        metavar="LIST",
+        help="other accounts that jobs may name, such as alice,bob; the agent must run as root",
+    )
+
+
+def _declare_machine(add: Callable[..., object]) -> None:
+    """Declare what the agent reports of its machine."""
+    add(
+        "--cores",
+        type=argument_type(_cores),
+        metavar="LIST",
+        help="cores that jobs may use, such as 0-3,6 (default: all)",
+    )
+    add(
+        "--describe-l3",
+        type=argument_type(_l3_groups),
+        metavar="LISTS",
+        help="for tests: report these L3 caches instead of the real ones, as the cores of each:"
+        " 0-3/4-7",
+    )
+    add("--memory", type=argument_type(size), help="memory that jobs may use, such as 64Gi")
+    add("--rack", default="machines", help="rack of this machine (default: machines)")
+    add("--idle-watts", type=float, default=0.0, help="power of the machine when it is idle")
+    add("--peak-watts", type=float, default=0.0, help="power of the machine under full load")
 
 
 def _cores(text: str) -> tuple[int, ...]:
@@ -121,7 +142,7 @@ def _token(client: BerthClient, server: str) -> str:
 
 
 def _default_state(server: str) -> Path:
-    """Return the directory of an agent that names none: commands of others must reach it."""
+    """Return the default directory, which the accounts that run commands must be able to read."""
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     own = home / "berth-agent" / server
     is_system = os.geteuid() == 0 and "XDG_STATE_HOME" not in os.environ and not own.exists()
@@ -158,7 +179,7 @@ def _require_tls(url: str, *, is_waived: bool) -> None:
         return
     raise CliError(
         f"the address {url} has no TLS: an agent needs https://",
-        detail="its credential, the commands and their output would cross the network readable;"
+        detail="others on the network could read its credential, the commands and their output;"
         " --insecure-http permits it",
         code=Exit.USAGE,
     )
@@ -175,7 +196,7 @@ def _require_user(args: Namespace) -> None:
     if os.geteuid() == 0 and not args.user:
         raise CliError(
             "name the account that runs the commands: --user NAME",
-            detail="this agent runs as root, and the commands must not do so by accident",
+            detail="this agent runs as root; commands run as root only with --user root",
             code=Exit.USAGE,
         )
 
@@ -202,7 +223,7 @@ def _enrol(client: BerthClient, args: Namespace) -> None:
     except (AwayError, RefusedError) as error:
         raise CliError("the machine was not enrolled", detail=str(error)) from error
     if found["server"] != args.server:
-        raise CliError(f"the token was for {found['server']}; ask for another one")
+        raise CliError(f"the token is for {found['server']}; create one for {args.server}")
     path = _store_credential(_state(args), found["credential"])
     print_message(f"berth: enrolled as {args.server}; credential stored in {path}")
 
@@ -215,9 +236,7 @@ def _rotate(url: str, args: Namespace) -> None:
     except (AwayError, RefusedError) as error:
         raise CliError("the credential was not replaced", detail=str(error)) from error
     path = _store_credential(state, found["credential"])
-    print_message(
-        f"berth: new credential stored in {path}; restart the agent, and the old one ends"
-    )
+    print_message(f"berth: new credential stored in {path}; restart the agent to use it")
 
 
 def _store_credential(state: Path, credential: str) -> Path:
@@ -270,7 +289,7 @@ def _run(url: str, args: Namespace) -> int:
 
 
 def _stop_on_signal(running: Agent) -> None:
-    """End on SIGTERM and SIGINT; the tasks go on under their supervisors."""
+    """Stop on SIGTERM and SIGINT; the supervisors keep the tasks running."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         running.stop.set()

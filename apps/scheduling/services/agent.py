@@ -69,10 +69,10 @@ class SchedulingAgent:
 
     Parameters
     ----------
-    policy : decides on jobs that name none
-    default : returns the name of the policy of the cluster, which replaces ``policy`` as soon as
-        it is another one; None = ``policy`` stays
-    peers : tells which agents decide at present; None = this one alone
+    policy : decides on jobs that name no policy
+    default : returns the name of the policy of the cluster, which replaces ``policy`` when it
+        differs; None = always use ``policy``
+    peers : the other active agents; None = there are none
     """
 
     def __init__(

@@ -24,16 +24,16 @@ class Decider(NamedTuple):
 
 
 class Deciders:
-    """The policies of an agent; each is made once for a number of agents.
+    """The policies of an agent. Each is created once, and again if the number of agents changes.
 
     Parameters
     ----------
-    default_name : returns the name of the policy of the cluster; None = ``policy`` stays
-    peers : tells which agents decide at present; None = this one alone
+    default_name : returns the name of the policy of the cluster; None = always use ``policy``
+    peers : the other active agents; None = there are none
 
     Attributes
     ----------
-    default : decides on jobs that name none
+    default : decides on jobs that name no policy
     short : decides on short jobs of applications without a profile
     """
 
@@ -51,10 +51,10 @@ class Deciders:
         self._named = {policy.name: self.default}
 
     def follow(self) -> None:
-        """Decide by the policy of the cluster, which an administrator may have changed.
+        """Use the policy of the cluster, which an administrator may have changed.
 
-        Policies that prefer a share of the servers are made again if the number of agents has
-        changed: rare, and it costs the rankings of the policy.
+        A policy that prefers a share of the servers depends on the number of agents. It is
+        created again when that number changes, and then has to rebuild its rankings.
         """
         if self._peers is not None and self._peers.situation() != self._situation:
             self._situation = dict(self._peers.situation())
@@ -67,7 +67,7 @@ class Deciders:
             self.default = self._of_name(self._default_name())
 
     def of(self, spec: JobSpec, otherwise: Decider) -> Decider:
-        """Return the policy that a job asks for, or else ``otherwise``."""
+        """Return the policy that a job names, or ``otherwise`` if it names none."""
         name = registry.policy_of(spec, otherwise.policy.name)
         return otherwise if name == otherwise.policy.name else self._of_name(name)
 
@@ -80,12 +80,12 @@ class Deciders:
     ) -> list[tuple[Decider, list[SizedJob]]]:
         """Group jobs by the policy that decides on them, higher priorities first.
 
-        No job comes after one of a lower priority; jobs of several priorities form one group if
-        no other policy decides in between.
+        Jobs of a higher priority always come first. If the policy that decides last on one
+        priority also decides on jobs of the next priority, these jobs form one group.
 
         Parameters
         ----------
-        batches : jobs, and the policy for those that name none
+        batches : jobs, and the policy for those that name no policy
         """
         levels: dict[int, dict[str, tuple[Decider, list[SizedJob]]]] = {}
         for ready, otherwise in batches:

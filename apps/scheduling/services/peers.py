@@ -1,4 +1,4 @@
-"""The agents that decide at present, as the samples of the System page have counted them."""
+"""The active agents, read from the samples of the System page."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -14,10 +14,11 @@ POLL_S: Final = 5.0
 
 
 class Peers:
-    """The place of one agent among those that decide at the same time.
+    """The rank of one agent among the active agents.
 
-    Agents may disagree for some seconds about who decides: their shares overlap then, and commits
-    resolve the conflicts. An agent that no sample has counted yet adds itself.
+    A new agent is in no sample yet, so it adds itself. For some seconds agents may then differ
+    in which agents they count. Their shares of the servers overlap, and commits resolve the
+    conflicts.
 
     Parameters
     ----------
@@ -30,7 +31,10 @@ class Peers:
         self._found: dict[str, float] = {}
 
     def situation(self) -> Mapping[str, float]:
-        """Return the number of agents and of this one's share; at most one query in `POLL_S`."""
+        """Return the number of agents and the number of this agent's share.
+
+        Queries the samples at most once in `POLL_S` seconds.
+        """
         if self._clock() >= self._due_s:
             self._found = place_among(self._agent, deciding_agents())
             self._due_s = self._clock() + POLL_S
