@@ -36,7 +36,7 @@ from apps.scheduling.core.admission.types import (
     QueueState,
 )
 from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
-from apps.scheduling.core.types import RefusalReason
+from apps.scheduling.core.types import RefusalReason, Within
 
 LOSS: Final = 0.05  # of the run time, which waiting and interference together may cost
 TIMES: Final = np.arange(1, 41) / 40.0  # shares of the slack at which a switch is considered
@@ -219,6 +219,8 @@ class ArqAdmission:
         usable = usable & facts.labelled(request.labels) & (view.pools >= 0)
         usable = usable & ~facts.named(request.excluded)
         left = np.where(usable, view.free - view.taken, 0)
+        if request.locality is Within.SERVER:
+            left[left < request.units] = 0
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
         to, verdict = self._verdict(each, number, free, now_s)
         if to != number and (joined is None or joined.number != to):

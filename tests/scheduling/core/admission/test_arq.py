@@ -12,7 +12,7 @@ from apps.scheduling.core.admission.arq import ArqAdmission
 from apps.scheduling.core.admission.pools import CLASSES, class_of, pool_of_servers
 from apps.scheduling.core.admission.types import ADMITTED, Admitted, Applicant, Delayed
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.types import RefusalReason
+from apps.scheduling.core.types import RefusalReason, Within
 from tests.scheduling.core.clusters import frozen, idle, request, topology
 
 NOW_S = 1000.0
@@ -33,7 +33,7 @@ def applicant(
     job: str = "job-1", *, caused: float = 95.0, units: int = 1, **more: Any
 ) -> Applicant:
     """A job of class 9 that runs for an hour unless given, so that its slack is 180 s."""
-    fields = {name: more.pop(name) for name in ("gang", "platforms") if name in more}
+    fields = {name: more.pop(name) for name in ("gang", "platforms", "locality") if name in more}
     of = request(units, job=job, caused=np.full(N_SOURCES, caused), **fields)
     return Applicant(of, **{"waited_s": 0.0, "run_s": 3600.0, **more})
 
@@ -102,6 +102,19 @@ def test_a_job_is_diverted_to_the_class_above_if_its_queue_is_empty() -> None:
     assert [(row.name, row.diverted_share) for row in rows if row.diverted_share] == [
         ("class 6", 1.0)
     ]
+
+
+def test_units_of_servers_without_room_for_a_whole_job_do_not_count() -> None:
+    """The pool of the top class has two servers with two free units each."""
+    snapshot = cluster([2] * 20, [3.0 * server for server in range(20)])
+    pool = pool_of_servers(snapshot, np.ones(CLASSES)) == CLASSES - 1
+    assert pool.tolist() == [True, True] + [False] * 18
+    [anywhere] = seen(ArqAdmission(), snapshot, applicant(units=3, gang=True))
+    assert isinstance(anywhere, Admitted)
+    assert anywhere.servers is not None
+    assert anywhere.servers.tolist() == pool.tolist()
+    [together] = seen(ArqAdmission(), snapshot, applicant(units=3, locality=Within.SERVER))
+    assert together == ADMITTED  # no pool has room: the policy gives the reason
 
 
 def test_a_job_waits_while_its_pool_is_likely_to_have_a_unit_in_time() -> None:
