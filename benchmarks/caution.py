@@ -26,10 +26,11 @@ from apps.scheduling.core.registry import DEFAULT, make
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
 from benchmarks._policy_measures import performances
+from benchmarks._policy_tables import estimate
 from benchmarks._requests import profiled, shapes_of, with_profile
 from benchmarks._results import RESULTS, markdown, store
 from benchmarks.feedback import offline_library
-from benchmarks.policies import CLUSTER_SEED, HORIZON_S, arrivals, estimate, numbers
+from benchmarks.policies import CLUSTER_SEED, HORIZON_S, arrivals, numbers
 
 GOOD: Final = 0.95
 TOLERANCES: Final[dict[str, Callable[[Profile], Floats]]] = {

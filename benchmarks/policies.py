@@ -1,7 +1,7 @@
 """Performance of jobs by policy, on the emulated cluster, offline, at several loads.
 
     ./dev bench policies [--world W] [--profiles P] [--servers N] [--loads 0.5,0.7] [--seeds 1-5]
-                         [--policies expected,tarcil] [--units one|many] [--json]
+                         [--policies expected,tarcil] [--units one|many] [--json] [--name N]
 
 Jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the same times
 for every policy: jobs of one unit, or of 1, 2, 4 and 8 units that start together. Each policy gets
@@ -12,26 +12,25 @@ platform (many units: to the fastest units of the cluster); the share of jobs wh
 arrival to end is that of 0.95 of their speed alone on units of median speed, or shorter; and the
 speed that the neighbours of a job lose when it starts, in jobs. Means over the seeds with 90 %
 intervals, and the lead of the default over each policy, seed by seed. Stores the result unless it
-prints JSON: as `policies`, with many units as `policies-many`, with parameters
-(`expected:kept=0.5:width=0.05`) as `policies-parameters`, with chosen policies as `policies-some`.
+prints JSON: under the name N, or else as `policies`, with many units as `policies-many`, with
+parameters (`expected:kept=0.5:width=0.05`) as `policies-parameters`, with chosen policies as
+`policies-some`.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import stats
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.worlds import WORLDS, world_named
 from apps.scheduling.core.registry import (
-    DEFAULT,
     POLICIES,
     PolicyParameterError,
     UnknownPolicyError,
@@ -41,6 +40,7 @@ from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_request
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
 from benchmarks._policy_measures import performances
+from benchmarks._policy_tables import PROFILES, PolicyRow, Run, as_json, nearest, table
 from benchmarks._requests import profiled, shapes_of, with_profile
 from benchmarks._results import RESULTS, markdown, store
 from benchmarks.feedback import offline_library
@@ -55,47 +55,7 @@ MEAN_SPEED = (
     0.7  # of a placed job, platform and neighbours included: turns a load into an arrival rate
 )
 HORIZON_S = 2400.0
-MEASURES: Final = {
-    "mean": "mean",
-    "tenth": "p10",
-    "hundredth": "p1",
-    "near_full_speed": "jobs at 0.95 or more",
-    "overall": "overall",
-    "targets_met": "targets met",
-    "neighbours_loss": "neighbours' loss",
-}
-LEADS: Final = {"overall": "overall", "near_full_speed": "at_095"}  # by name in the JSON
 MANY: Final = ((1, 0.5), (2, 0.25), (4, 0.125), (8, 0.125))  # units of a job, and their chance
-PROFILES: Final = {"inferred": "inferred", "true": "true (bound)"}
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyRow:
-    """One policy at one load; performance relative to isolation on the same platforms.
-
-    Attributes
-    ----------
-    near_full_speed : share of jobs with at least 0.95 of it
-    overall : mean speed from arrival to end
-    targets_met : share of jobs
-    neighbours_loss : mean speed that the neighbours of a job lose when it starts, in jobs
-    """
-
-    load: float
-    policy: str
-    mean: float
-    tenth: float
-    hundredth: float
-    near_full_speed: float
-    overall: float
-    targets_met: float
-    neighbours_loss: float
-
-    def __str__(self) -> str:
-        spread = f"mean {self.mean:.3f}  p10 {self.tenth:.3f}  p1 {self.hundredth:.3f}"
-        ends = f"at least 0.95: {self.near_full_speed:4.0%}  overall {self.overall:.3f}"
-        more = f"targets met {self.targets_met:4.0%}  neighbours' loss {self.neighbours_loss:.3f}"
-        return f"load {self.load:4.2f}  {self.policy:<15} {spread}  {ends}  {more}"
 
 
 def arrivals(
@@ -166,112 +126,6 @@ class Profiler:
         if key not in self._known:
             self._known[key] = profiled(job.truth, self._library, self._shapes, seed)
         return with_profile(job, self._known[key], lambda profile: profile.assumed_tolerance)
-
-
-def estimate(values: list[float]) -> tuple[float, float]:
-    """Return the mean of one value per seed, and half of the 90 % interval of the mean."""
-    n = len(values)
-    if n < 2:
-        return float(np.mean(values)), float("nan")
-    width = float(stats.t.ppf(0.95, n - 1)) * float(np.std(values, ddof=1)) / n**0.5
-    return float(np.mean(values)), width
-
-
-class Run(NamedTuple):
-    """One policy on the jobs of one seed.
-
-    Attributes
-    ----------
-    profiles : what the policy knew, a key of `PROFILES`
-    """
-
-    world: str
-    profiles: str
-    seed: int
-    result: PolicyRow
-
-    @property
-    def key(self) -> tuple[str, str, float, str]:
-        """What the runs of several seeds have in common."""
-        return self.world, self.profiles, self.result.load, self.result.policy
-
-
-def by_key(runs: Sequence[Run]) -> dict[tuple[str, str, float, str], list[Run]]:
-    """Return the runs of all seeds together, sorted by world, profiles and load."""
-    order = sorted(runs, key=lambda run: (run.world, list(PROFILES).index(run.profiles)))
-    groups: dict[tuple[str, str, float, str], list[Run]] = {}
-    for run in sorted(order, key=lambda run: run.key[:1]):
-        groups.setdefault(run.key, []).append(run)
-    return groups
-
-
-def table(runs: Sequence[Run]) -> list[list[str]]:
-    """Return the published table: one row per world, profiles, load and policy."""
-    shown = [["world", "profiles", "load", "policy", *MEASURES.values()]]
-    for (world, profiles, load, policy), of_seeds in by_key(runs).items():
-        cells = [estimate([getattr(run.result, name) for run in of_seeds]) for name in MEASURES]
-        texts = [f"{mean:.3f} ± {half:.3f}" for mean, half in cells]
-        shown.append([world, PROFILES[profiles], f"{load:.2f}", f"`{policy}`", *texts])
-    return shown
-
-
-def leads(runs: Sequence[Run]) -> dict[tuple[str, str, float, str], dict[str, list[float]]]:
-    """Return the lead of the default over each other policy: mean and half of its interval.
-
-    The difference of the two on the jobs of each seed, by the names of `LEADS`; empty for seeds
-    on which the default did not run.
-    """
-    groups = by_key(runs)
-    found = {}
-    for (world, profiles, load, policy), of_seeds in groups.items():
-        default = {
-            run.seed: run.result for run in groups.get((world, profiles, load, DEFAULT), ())
-        }
-        pairs = [(default[run.seed], run.result) for run in of_seeds if run.seed in default]
-        if policy != DEFAULT and pairs:
-            found[world, profiles, load, policy] = {
-                shown: [*estimate([getattr(a, name) - getattr(b, name) for a, b in pairs])]
-                for name, shown in LEADS.items()
-            }
-    return found
-
-
-def nearest(runs: Sequence[Run]) -> list[list[str]]:
-    """Return a table of the policies that come nearest to the default on each measure."""
-    cells: dict[tuple[str, str, float], dict[str, dict[str, list[float]]]] = {}
-    for (world, profiles, load, policy), lead in leads(runs).items():
-        cells.setdefault((world, profiles, load), {})[policy] = lead
-    titles = ("overall: nearest", "lead", "jobs at 0.95 or more: nearest", "lead")
-    shown = [["world", "profiles", "load", *titles]]
-    for (world, profiles, load), policies in cells.items():
-        texts = []
-        for measure in LEADS.values():
-            rival = min(policies, key=lambda name: policies[name][measure][0])
-            mean, half = policies[rival][measure]
-            texts += [f"`{rival}`", f"{mean:+.4f} ± {half:.4f}"]
-        shown.append([world, PROFILES[profiles], f"{load:.2f}", *texts])
-    return shown
-
-
-def as_json(runs: Sequence[Run]) -> dict[str, object]:
-    """Return the default policy, and the means of each policy with the default's lead over it."""
-    lead = leads(runs)
-    rows = [
-        {
-            "world": world,
-            "profiles": profiles,
-            "load": load,
-            "policy": policy,
-            "seeds": [run.seed for run in of_seeds],
-            "overall": float(np.mean([run.result.overall for run in of_seeds])),
-            "at_095": float(np.mean([run.result.near_full_speed for run in of_seeds])),
-            "targets_met": float(np.mean([run.result.targets_met for run in of_seeds])),
-            "neighbours_loss": float(np.mean([run.result.neighbours_loss for run in of_seeds])),
-            "lead": lead.get((world, profiles, load, policy)),
-        }
-        for (world, profiles, load, policy), of_seeds in by_key(runs).items()
-    ]
-    return {"default": DEFAULT, "rows": rows}
 
 
 def runs_of(world_name: str, options: argparse.Namespace) -> Iterator[Run]:
@@ -345,6 +199,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--policies", type=names, default=list(POLICIES), help="default: all")
     parser.add_argument("--units", choices=("one", "many"), default="one", help="of a job")
     parser.add_argument("--json", action="store_true", help="print means; store nothing")
+    parser.add_argument("--name", help="of the stored result; default: by the options")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
     options.world = [options.world] if options.world else list(WORLDS)
@@ -379,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     varied = ("world", "profiles", "servers", "loads", "seeds", "policies", "units")
     stored = {"policies": table(runs), "nearest": nearest(runs)}
     chosen = {name: getattr(options, name) for name in varied}
-    result = result_name(options.policies, options.units)
+    result = options.name or result_name(options.policies, options.units)
     store(result, arguments=chosen, figures=figures, tables=stored, folder=options.results)
     sys.stdout.write(markdown(stored["policies"]) + "\n\n" + markdown(stored["nearest"]) + "\n")
     return 0

@@ -8,6 +8,7 @@ from django.test import override_settings
 
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.selectors.decision_times import agent_times
+from apps.scheduling.api.serializers import represent_decision
 from apps.scheduling.models import Decision
 from apps.scheduling.services import commit
 from apps.workloads.models import Job
@@ -82,6 +83,19 @@ def test_a_refusal_has_no_age_of_a_copy() -> None:
     job = waiting(**LARGE)
     work(agent("agent-1"))
     assert (decision_on(job).copy_age_s, decision_on(job).changes_behind) == (None, None)
+
+
+def test_rest_tells_the_age_of_the_copy_of_a_decision() -> None:
+    cluster, worker = build("a", "b"), agent("agent-1")
+    job = waiting(known(), units_requested=1)
+    other_commits(cluster)
+    work(worker)
+    found = decision_on(job)
+    assert represent_decision(found)["copy_age"] == {
+        "seconds": found.copy_age_s,
+        "changes_behind": found.changes_behind,
+    }
+    assert found.copy_age_s is not None
 
 
 def collide() -> None:

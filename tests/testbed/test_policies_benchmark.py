@@ -19,18 +19,9 @@ from apps.emulation.core.truth import (
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
+from benchmarks._policy_tables import PolicyRow, Run, as_json, leads, nearest, runs_in
 from benchmarks._results import load
-from benchmarks.policies import (
-    PolicyRow,
-    Run,
-    arrivals,
-    as_json,
-    leads,
-    names,
-    nearest,
-    result_name,
-    row,
-)
+from benchmarks.policies import arrivals, names, result_name, row
 
 
 def test_policies_are_read_in_their_order() -> None:
@@ -105,6 +96,12 @@ def test_the_nearest_rival_has_the_smallest_lead_of_the_default_on_a_measure() -
         *("`tarcil`", "+0.1000"),
         *("`random`", "-0.1250"),
     )
+
+
+@pytest.mark.parametrize("name", ["policies", "policies-many", "policies-some"])
+def test_the_stored_leads_are_those_of_the_stored_runs(name: str) -> None:
+    stored = load(name)
+    assert nearest(runs_in(stored["figures"])) == stored["tables"]["nearest"]
 
 
 def test_there_is_no_lead_without_the_default() -> None:

@@ -33,6 +33,17 @@ class DecisionSampleSerializer(serializers.Serializer[Any]):
     elapsed_seconds = serializers.FloatField()
 
 
+class CopyAgeSerializer(serializers.Serializer[Any]):
+    """How old the agent's copy of the cluster was when the decision was committed."""
+
+    seconds = serializers.FloatField(
+        allow_null=True, help_text="Wall seconds since it was read; null if nothing was committed."
+    )
+    changes_behind = serializers.IntegerField(
+        allow_null=True, help_text="Changes of the log that it lacked."
+    )
+
+
 class GuaranteeSerializer(serializers.Serializer[Any]):
     """Guarantee on the quality of the best candidate, if sampling is uniform."""
 
@@ -68,6 +79,7 @@ class DecisionSerializer(serializers.Serializer[Any]):
         help_text="Units of a running job that was given more; 0: it was waiting."
     )
     sample = DecisionSampleSerializer()
+    copy_age = CopyAgeSerializer()
     dropped = serializers.DictField(child=serializers.IntegerField())
     guarantee = GuaranteeSerializer()
     rank = serializers.FloatField(allow_null=True)
@@ -177,6 +189,10 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
             "servers_total": decision.servers_total,
             "commit_retries": decision.commit_retries,
             "elapsed_seconds": decision.elapsed_s,
+        },
+        "copy_age": {
+            "seconds": decision.copy_age_s,
+            "changes_behind": decision.changes_behind,
         },
         "dropped": decision.dropped,
         "guarantee": {
