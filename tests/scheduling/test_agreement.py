@@ -92,6 +92,21 @@ def test_a_policy_that_wants_more_than_the_maximum_would_get_the_size_of_the_job
     assert (answer["units"], stored.units, stored.units_missing) == (2, 2, 0)
 
 
+@override_settings(AGENT_RETRIES=0)
+def test_without_retries_a_lost_commit_would_refuse_the_job(
+    scene: Scene, greedy_policy: None
+) -> None:
+    build("a", "b")
+    greedy = scene._replace(agent=agent("agent-1", Greedy()))
+    quota("vision", limit=2)
+    due = {"kind": "completion_time", "seconds": 100.0}
+    job = body(greedy, gigabytes=9, units=None, target=due)
+    answer, stored = greedy.check(job), greedy.submit(job)
+    assert answer["reason"] == stored.reason_code == "CommitConflict"
+    assert answer["summary"] == f"The job would wait: {stored.reason_message}."
+    assert stored.reason_message == "other agents were faster in 1 attempt"
+
+
 def test_the_units_are_those_that_the_policy_chooses(scene: Scene, greedy_policy: None) -> None:
     build("a", "b")
     greedy = scene._replace(agent=agent("agent-1", Greedy()))

@@ -113,12 +113,17 @@ def refusal(
     )
 
 
+def lost_attempts(attempts: int) -> str:
+    """Return the sentence for a job that lost all its commits."""
+    return f"other agents were faster in {attempts} {'attempt' if attempts == 1 else 'attempts'}"
+
+
 def conflict(proposal: Proposal) -> Refusal:
     """Return the refusal of a job that lost all its commits."""
     return Refusal(
         job=proposal.job,
         reason=Reason.COMMIT_CONFLICT,
-        message=f"other agents were faster in {proposal.retries + 1} attempts",
+        message=lost_attempts(proposal.retries + 1),
         units=proposal.sized_job.request.units,
         profile_id=proposal.sized_job.profile_id,
         elapsed_s=proposal.elapsed_s,

@@ -5,10 +5,10 @@ It follows `services.agent` and `services.commit` step by step, and calls their 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 from uuid import UUID
 
 import numpy as np
+from django.conf import settings
 
 from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Snapshot
@@ -22,14 +22,13 @@ from apps.scheduling.core.reservations import Reservation
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused
 from apps.scheduling.selectors import ClaimedJob
 from apps.scheduling.services.admission import admitted_by
+from apps.scheduling.services.agent_refusals import lost_attempts
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.commit import bar_reserved, claim_of
 from apps.scheduling.services.proposals import LostProposal, Proposal, SizedJob
 from apps.scheduling.services.quotas import left_in_limits, within_limits, within_quotas
 from apps.scheduling.services.reservations import reservations
 from apps.workloads.core.spec import JobSpec
-
-RETRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +51,8 @@ class Trial:
     def decide(self, job: DryRunJob) -> Placed | Refused:
         """Return the placement that would be committed, or the refusal."""
         ready, reserved = _sized_job(self, job), reservations()
-        for _ in range(RETRIES + 1):
+        attempts: int = settings.AGENT_RETRIES + 1
+        for _ in range(attempts):
             outcome = self._outcome(ready, job.facts, reserved)
             if isinstance(outcome, Refused):
                 return outcome
@@ -63,7 +63,11 @@ class Trial:
             lost = LostProposal(proposal, is_gone=False, is_over_limit=is_over_limit)
             ready = lost.next_try(ready)
         return Refused(
-            ready.request.job, RefusalReason.COMMIT_CONFLICT, {}, sequence=self.snapshot.sequence
+            ready.request.job,
+            RefusalReason.COMMIT_CONFLICT,
+            {},
+            detail=lost_attempts(attempts),
+            sequence=self.snapshot.sequence,
         )
 
     def _outcome(
