@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, cast
 
 import numpy as np
 
+from apps.common.core.interference import N_SOURCES
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EngineOrder, EventKind
 from apps.emulation.core.truth import Curves, Truth, interference_factor, unit_pressure
@@ -16,7 +17,6 @@ from apps.testbed.core.offline import JobArrival, OfflineReport
 
 TARGET: Final = 0.95  # share of the speed that a job reaches alone on a middling unit
 _ENDS, _STARTS = range(2)  # at the same time, a job ends before another one starts
-_FOR_EVER_S: Final = 1e12
 
 
 class Stay(NamedTuple):
@@ -36,7 +36,7 @@ class _Server:
     """The jobs on one server: their units, and the sum of what all units cause."""
 
     units: dict[int, int] = field(default_factory=dict)
-    caused: Floats = field(default_factory=lambda: np.zeros(10))
+    caused: Floats = field(default_factory=lambda: np.zeros(N_SOURCES))
 
 
 def neighbours_losses(stays: Sequence[Stay], server_units: Shorts) -> Floats:
@@ -104,14 +104,20 @@ class Isolation:
         self._number = 0
 
     def run_s(self, truth: Truth, work_s: float, parts: dict[int, int]) -> float:
-        """Return the run time on these units without neighbours, in cluster seconds."""
+        """Return the run time on these units without neighbours, in cluster seconds.
+
+        Raises
+        ------
+        ValueError : the job never ends.
+        """
         began, self._number = self._engine.now, self._number + 1
         order = EngineOrder(self._number, truth, list(parts.items()), work_s)
         self._engine.start([order], began)
-        while True:
-            for event in self._engine.advance(min(self._engine.next_event_s, _FOR_EVER_S)):
+        while (at := self._engine.next_event_s) < np.inf:
+            for event in self._engine.advance(at):
                 if event.kind is EventKind.FINISHED:
                     return event.at_s - began
+        raise ValueError(f"{truth.name} never ends")
 
     def fastest(self, truth: Truth, units: int) -> dict[int, int]:
         """Return units by server, on the platforms that are the fastest for an application."""

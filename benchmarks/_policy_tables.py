@@ -76,7 +76,7 @@ class Run(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, float, str]:
-        """What the runs of several seeds have in common."""
+        """World, profiles, load and policy: runs of several seeds share them."""
         return self.world, self.profiles, self.result.load, self.result.policy
 
 

@@ -109,10 +109,8 @@ def score(
     total = _job(request, pressures, topology.server_platform[servers], weights)
     total += weights.neighbours * _neighbours(state, request, servers)
     total -= weights.spread * _crowd(state, servers, nth)
-    zero, coins = (
-        np.zeros(units.size, dtype=np.int64),
-        _coins(topology, units, seed, is_one=is_one),
-    )
+    zero = np.zeros(units.size, dtype=np.int64)
+    coins = _coins(topology, units, seed, is_one=is_one)
     preferred = total - share.elsewhere(topology.server_id.size)[servers]
     steps = np.round(preferred * STEPS).astype(np.int64)
     if steps.size:

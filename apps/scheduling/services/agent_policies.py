@@ -85,7 +85,7 @@ class Deciders:
 
         Parameters
         ----------
-        batches : jobs, and the policy for those that name no policy
+        batches : pairs of jobs and of the decider for those of them that name no policy
         """
         levels: dict[int, dict[str, tuple[Decider, list[SizedJob]]]] = {}
         for ready, otherwise in batches:

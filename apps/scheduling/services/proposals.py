@@ -31,7 +31,7 @@ class AgentIdentity:
 
 
 class CopyVersion(NamedTuple):
-    """What the copy of an agent holds when it decides.
+    """Age and content of an agent's copy of the cluster at a decision.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a job may ask of its decision: a policy, R, and a guarantee on the quality."""
+"""The policy, sample size and quality guarantee that a job may request."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

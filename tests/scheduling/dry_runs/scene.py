@@ -112,7 +112,7 @@ def other(scene: Scene, units: int, gigabytes: int = 10, **more: Any) -> Job:
     return waiting(scene.application, **{**fields, **size, **more})
 
 
-def agreed(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
+def assert_waits(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
     """Return the answer of the dry run, and the job, which waits for the same reason."""
     answer = scene.check(job)
     stored = scene.submit(job)
@@ -123,9 +123,10 @@ def agreed(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
     return answer, stored
 
 
-def placed(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
-    """Return the answer of the dry run, and the job, which starts on as many units."""
+def assert_starts(scene: Scene, job: dict[str, Any]) -> tuple[dict[str, Any], Job]:
+    """Return the answer of the dry run, and the job, which starts on as many servers."""
     answer = scene.check(job)
     stored = scene.submit(job)
     assert (answer["outcome"], stored.state) == ("placed", "starting")
+    assert len(answer["servers"]) == Allocation.objects.filter(job=stored).count()
     return answer, stored

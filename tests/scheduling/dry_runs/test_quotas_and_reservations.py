@@ -7,30 +7,18 @@ from django.test import override_settings
 
 from apps.scheduling.models import Reservation
 from apps.workloads.models import Job
-from tests.scheduling.check_scene import (
+from tests.scheduling.dry_runs.scene import (
     NOW_S,
     Scene,
-    agreed,
-    begin,
+    assert_starts,
+    assert_waits,
     body,
-    new_scene,
     other,
-    placed,
     quota,
 )
 from tests.scheduling.world import Greedy, agent, build, decide_again
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def clock(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    begin(monkeypatch, settings)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return new_scene()
 
 
 @pytest.fixture
@@ -41,8 +29,8 @@ def greedy_policy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_project_at_its_maximum_would_wait_with_the_figures(scene: Scene) -> None:
     build("a", "b")
     quota("vision", limit=2)
-    placed(scene, body(scene, 2))
-    answer, _ = agreed(scene, body(scene))
+    assert_starts(scene, body(scene, 2))
+    answer, _ = assert_waits(scene, body(scene))
     assert answer["reason"] == "QuotaExceeded"
     assert "project vision uses 2 of at most 2 units" in answer["summary"]
     assert answer["start"] is None, "no simulation knows quotas"
@@ -52,10 +40,10 @@ def test_a_borrower_would_wait_while_another_project_claims_its_guarantee(scene:
     build("a", "b")
     quota("vision", 2)
     quota("web", 6)
-    placed(scene, body(scene, 2))
+    assert_starts(scene, body(scene, 2))
     other(scene, 7)
     decide_again(scene.agent)
-    answer, _ = agreed(scene, body(scene))
+    answer, _ = assert_waits(scene, body(scene))
     assert answer["reason"] == "QuotaExceeded"
     assert "web" not in answer["summary"]
 
@@ -66,16 +54,16 @@ def test_a_project_within_its_guarantee_would_start_although_others_claim_units(
     build("a", "b")
     quota("vision", 2)
     quota("web", 8)
-    placed(scene, body(scene))
+    assert_starts(scene, body(scene))
     other(scene, 8)
     decide_again(scene.agent)
-    placed(scene, body(scene))
+    assert_starts(scene, body(scene))
 
 
 def test_a_job_would_start_with_the_units_that_the_quota_leaves(scene: Scene) -> None:
     build("a")
     quota("vision", limit=3)
-    answer, stored = placed(scene, body(scene, 4, gang=False))
+    answer, stored = assert_starts(scene, body(scene, 4, gang=False))
     assert (stored.units, stored.units_missing) == (3, 1)
     assert answer["summary"].startswith("The job would start now: 3 of 4 units on 1 server")
 
@@ -88,7 +76,7 @@ def test_a_policy_that_wants_more_than_the_maximum_would_get_the_size_of_the_job
     quota("vision", limit=2)
     due = {"kind": "completion_time", "seconds": 100.0}
     job = body(greedy, gigabytes=9, units=None, target=due)
-    answer, stored = placed(greedy, job)
+    answer, stored = assert_starts(greedy, job)
     assert (answer["units"], stored.units, stored.units_missing) == (2, 2, 0)
 
 
@@ -111,7 +99,7 @@ def test_the_units_are_those_that_the_policy_chooses(scene: Scene, greedy_policy
     build("a", "b")
     greedy = scene._replace(agent=agent("agent-1", Greedy()))
     due = {"kind": "completion_time", "seconds": 100.0}
-    answer, stored = placed(greedy, body(greedy, gigabytes=9, units=None, target=due))
+    answer, stored = assert_starts(greedy, body(greedy, gigabytes=9, units=None, target=due))
     assert (answer["units"], stored.units, stored.units_missing) == (4, 4, 0)
 
 
@@ -128,7 +116,7 @@ def reserved(scene: Scene, **more: Any) -> Job:
 
 def test_a_job_that_ends_too_late_would_wait_for_reserved_units(scene: Scene) -> None:
     gang = reserved(scene)
-    answer, _ = agreed(scene, body(scene, 1, 150))
+    answer, _ = assert_waits(scene, body(scene, 1, 150))
     assert answer["reason"] == "UnitsReserved"
     assert answer["dropped"]["reserved"] == 7
     assert gang.name not in str(answer)
@@ -136,13 +124,13 @@ def test_a_job_that_ends_too_late_would_wait_for_reserved_units(scene: Scene) ->
 
 def test_a_job_that_ends_in_time_would_be_backfilled(scene: Scene) -> None:
     reserved(scene)
-    placed(scene, body(scene, 1, 50))
+    assert_starts(scene, body(scene, 1, 50))
 
 
 @override_settings(BACKFILL="conservative")
 def test_conservative_backfill_would_block_a_job_at_once(scene: Scene) -> None:
     reserved(scene, submitted_s=NOW_S)
-    answer, _ = agreed(scene, body(scene, 1, 150))
+    answer, _ = assert_waits(scene, body(scene, 1, 150))
     assert answer["reason"] == "UnitsReserved"
 
 

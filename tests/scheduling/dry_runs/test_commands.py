@@ -14,28 +14,16 @@ from apps.inventory.services import NewChange, append_changes
 from apps.profiling.models import ProfilingRun
 from apps.workloads.models import Job
 from tests import factories
-from tests.scheduling.check_scene import (
+from tests.scheduling.dry_runs.scene import (
     NOW_S,
     Scene,
-    begin,
+    assert_starts,
     body,
     client_of,
-    new_scene,
-    placed,
 )
 from tests.scheduling.world import build
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def clock(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    begin(monkeypatch, settings)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return new_scene()
 
 
 def machine() -> Server:
@@ -69,7 +57,7 @@ def test_a_copyable_command_would_not_be_measured_again_after_a_failed_run(scene
     Job.objects.filter(id=first.id).update(
         state="cancelled", finished_at=timezone.now(), finished_s=NOW_S
     )
-    placed(scene, COPYABLE)
+    assert_starts(scene, COPYABLE)
 
 
 def test_an_operator_would_have_the_command_measured_for_all_projects(scene: Scene) -> None:

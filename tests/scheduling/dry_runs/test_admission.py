@@ -12,28 +12,16 @@ from apps.scheduling.models import AdmissionState, Decision
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.models import Job
-from tests.scheduling.check_scene import (
+from tests.scheduling.dry_runs.scene import (
     NOW_S,
     Scene,
-    begin,
+    assert_starts,
     body,
-    new_scene,
     other,
-    placed,
 )
 from tests.scheduling.world import build, decide_again
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def clock(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    begin(monkeypatch, settings)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return new_scene()
 
 
 def stored_history(scene: Scene) -> None:
@@ -109,16 +97,16 @@ def test_a_job_would_wait_for_better_units_than_the_free_one(scene: Scene) -> No
 def test_a_job_that_needs_no_other_units_would_be_admitted(scene: Scene, control: str) -> None:
     scene = busy(scene, control)
     with override_settings(ADMISSION=control):
-        placed(scene, body(scene, 1, 10_000))
+        assert_starts(scene, body(scene, 1, 10_000))
 
 
 def test_without_admission_control_a_job_would_start_with_the_free_unit(scene: Scene) -> None:
     scene = busy(scene, "none")
-    answer, stored = placed(scene, body(scene, 2, gang=False))
+    answer, stored = assert_starts(scene, body(scene, 2, gang=False))
     assert (answer["units"], stored.units, stored.units_missing) == (2, 1, 1)
 
 
 @override_settings(ADMISSION="count")
 def test_before_an_agent_has_stored_a_history_a_job_would_be_admitted(scene: Scene) -> None:
     build("a")
-    placed(scene, body(scene, 2))
+    assert_starts(scene, body(scene, 2))
