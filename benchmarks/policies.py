@@ -2,6 +2,7 @@
 
     ./dev bench policies [--world W] [--profiles P] [--servers N] [--loads 0.5,0.7] [--seeds 1-5]
                          [--policies expected,tarcil] [--units one|many] [--json] [--name N]
+                         [--processes K]
 
 Jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the same times
 for every policy: jobs of one unit, or of 1, 2, 4 and 8 units that start together. Each policy gets
@@ -14,17 +15,20 @@ speed that the neighbours of a job lose when it starts, in jobs. Means over the 
 intervals, and the lead of the default over each policy, seed by seed. Stores the result unless it
 prints JSON: under the name N, or else as `policies`, with many units as `policies-many`, with
 parameters (`expected:kept=0.5:width=0.05`) as `policies-parameters`, with chosen policies as
-`policies-some`.
+`policies-some`. Results do not depend on the number of processes.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
+from functools import cache
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -116,6 +120,7 @@ class Profiler:
     """Profiles of applications as the live plan infers them; each is made once per seed."""
 
     def __init__(self, world: DemoCluster, servers: int) -> None:
+        self.world = world
         self._library = offline_library(world)
         self._shapes = shapes_of(servers)
         self._known: dict[tuple[str, int], Profile] = {}
@@ -128,18 +133,57 @@ class Profiler:
         return with_profile(job, self._known[key], lambda profile: profile.assumed_tolerance)
 
 
-def runs_of(world_name: str, options: argparse.Namespace) -> Iterator[Run]:
-    """Run every policy in one world, with every load and seed."""
-    world = demo_cluster(options.servers, CLUSTER_SEED, world_named(world_name))
-    profiler = Profiler(world, options.servers)
-    for load, seed in product(map(float, options.loads.split(",")), options.seeds):
-        exact = arrivals(world, load, np.random.default_rng(seed), options.units)
-        for profiles in options.profiles:
+class Cell(NamedTuple):
+    """Runs with the same jobs; loads and seeds of a world can run side by side."""
+
+    world: str
+    servers: int
+    load: float
+    seed: int
+    units: str
+    profiles: tuple[str, ...]
+    policies: tuple[str, ...]
+
+    def runs(self) -> list[Run]:
+        """Run every policy, with every kind of profiles."""
+        profiler = _profiler(self.world, self.servers)
+        rng = np.random.default_rng(self.seed)
+        exact = arrivals(profiler.world, self.load, rng, self.units)
+        found = []
+        for profiles in self.profiles:
             jobs = exact
             if profiles == "inferred":
-                jobs = [profiler.request(job, seed) for job in exact]
-            for name in options.policies:
-                yield Run(world_name, profiles, seed, row(world, jobs, load, name, seed))
+                jobs = [profiler.request(job, self.seed) for job in exact]
+            for name in self.policies:
+                result = row(profiler.world, jobs, self.load, name, self.seed)
+                found.append(Run(self.world, profiles, self.seed, result))
+        return found
+
+
+@cache
+def _profiler(world: str, servers: int) -> Profiler:
+    return Profiler(demo_cluster(servers, CLUSTER_SEED, world_named(world)), servers)
+
+
+def cells_of(options: argparse.Namespace) -> list[Cell]:
+    """Return all cells in the order of their rows."""
+    loads = map(float, options.loads.split(","))
+    rest = options.units, tuple(options.profiles), tuple(options.policies)
+    return [
+        Cell(world, options.servers, load, seed, *rest)
+        for world, load, seed in product(options.world, loads, options.seeds)
+    ]
+
+
+def runs_of(options: argparse.Namespace) -> Iterator[Run]:
+    """Run all cells, in the given number of processes."""
+    if options.processes == 1:
+        for cell in cells_of(options):
+            yield from cell.runs()
+        return
+    with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+        for runs in pool.map(Cell.runs, cells_of(options)):
+            yield from runs
 
 
 def numbers(text: str) -> list[int]:
@@ -198,10 +242,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profiles", choices=list(PROFILES), help="default: all of them")
     parser.add_argument("--policies", type=names, default=list(POLICIES), help="default: all")
     parser.add_argument("--units", choices=("one", "many"), default="one", help="of a job")
+    parser.add_argument("--processes", type=int, default=1, help="side by side; default: 1")
     parser.add_argument("--json", action="store_true", help="print means; store nothing")
     parser.add_argument("--name", help="of the stored result; default: by the options")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
+    if options.processes < 1:
+        parser.error(f"--processes must be 1 or more, got {options.processes}")
     options.world = [options.world] if options.world else list(WORLDS)
     options.profiles = [options.profiles] if options.profiles else list(PROFILES)
     return options
@@ -220,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print and store the table."""
     options = _options(argv)
     runs: list[Run] = []
-    for run in (one for world in options.world for one in runs_of(world, options)):
+    for run in runs_of(options):
         runs.append(run)
         line = f"{run.world:<9} {run.profiles:<9} seed {run.seed}  {run.result}\n"
         (sys.stderr if options.json else sys.stdout).write(line)

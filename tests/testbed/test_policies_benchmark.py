@@ -1,5 +1,6 @@
 """Options of the comparison of policies."""
 
+import json
 import math
 from argparse import ArgumentTypeError
 from dataclasses import replace
@@ -21,7 +22,7 @@ from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
 from benchmarks._policy_tables import PolicyRow, Run, as_json, leads, nearest, runs_in
 from benchmarks._results import load
-from benchmarks.policies import arrivals, names, result_name, row
+from benchmarks.policies import arrivals, main, names, result_name, row
 
 
 def test_policies_are_read_in_their_order() -> None:
@@ -43,6 +44,23 @@ def test_parameters_follow_the_name_of_a_policy() -> None:
         row(world, jobs, 0.9, policy, 1) for policy in ("expected:spread=2.5", "expected:spread=0")
     )
     assert default.overall == row(world, jobs, 0.9, "expected", 1).overall != without.overall
+
+
+def test_the_number_of_processes_changes_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+    cell = ["--servers", "10", "--world", "paper", "--profiles", "true", "--loads", "0.3,0.6"]
+    chosen = [*cell, "--seeds", "1-2", "--policies", "expected,random", "--json"]
+    answers = []
+    for processes in ("1", "2"):
+        assert main([*chosen, "--processes", processes]) == 0
+        answers.append(capsys.readouterr())
+    assert answers[0] == answers[1]
+    assert len(json.loads(answers[0].out)["rows"]) == 4
+
+
+def test_less_than_one_process_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--processes", "0"])
+    assert "--processes must be 1 or more, got 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["expected:keep=0.5", "expected:kept=-1", "expected:kept"])
