@@ -56,11 +56,14 @@ def stream(port: int) -> Service:
 
 
 def worker(queue: str, concurrency: int) -> Service:
-    """Return a Celery worker for one queue."""
+    """Return a Celery worker for one queue.
+
+    The migrations before it have checked the project; the checks import all pages and routes.
+    """
     return Service(
         f"worker-{queue}",
         (
-            *("celery", "-A", "controlplane", "worker", "--queues", queue),
+            *("celery", "--skip-checks", "-A", "controlplane", "worker", "--queues", queue),
             *("--concurrency", str(concurrency), "--hostname", f"{queue}@%h"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
             *("--loglevel", "WARNING"),
@@ -72,7 +75,10 @@ def beat(schedule: Path) -> Service:
     """Return the scheduler of periodic tasks; its schedule file is temporary."""
     return Service(
         "beat",
-        ("celery", "-A", "controlplane", "beat", "--schedule", str(schedule), "--pidfile="),
+        (
+            *("celery", "--skip-checks", "-A", "controlplane", "beat"),
+            *("--schedule", str(schedule), "--pidfile="),
+        ),
     )
 
 

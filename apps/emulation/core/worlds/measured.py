@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES, SOURCES
@@ -118,7 +118,7 @@ class MeasuredWorld:
         """Draw the (S,) speeds of servers relative to their platform, by id >= 0."""
         uniform = generator(seed, "servers").random(int(server_id.max(initial=0)) + 1)[server_id]
         fitted = self.fitted.servers
-        logs: Floats = fitted.scale * stats.t.ppf(uniform, fitted.tail)
+        logs: Floats = fitted.scale * special.stdtrit(fitted.tail, uniform)
         return np.exp(np.clip(logs, -np.log(SPEED_LIMIT), np.log(SPEED_LIMIT)))
 
     def _platform_speed(self, kind: str, platforms: Catalogue, rng: np.random.Generator) -> Floats:
