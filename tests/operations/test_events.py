@@ -38,6 +38,16 @@ def test_events_are_numbered_in_the_order_given() -> None:
 
 
 @pytest.mark.django_db
+def test_the_data_of_an_event_is_kept_whatever_characters_it_has() -> None:
+    data = {"name": 'a "b" \\ {c}, %s', "units": [1, 2.5, None], "is_new": True, "ü": "✓\n"}
+    record_events([NewEvent(Topic.JOBS, "job.updated", 'x "y" \\', data), event("next")])
+    low = event_bounds().lowest
+    first, second = events_after(low - 1, limit=2)
+    assert (first.subject, first.data, first.project_id) == ('x "y" \\', data, None)
+    assert second.data == {"a": 1}
+
+
+@pytest.mark.django_db
 def test_no_events_take_no_query() -> None:
     record_events([])
     assert event_bounds() == (0, 0, 0)

@@ -1,15 +1,16 @@
 """Writes of the event log."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 from django.db import connection
 from django.utils import timezone
 
+from apps.common.infrastructure.database import text_array
 from apps.common.infrastructure.deletion import delete_before
 from apps.common.infrastructure.log_numbers import Log, announcement
 from apps.common.infrastructure.request_id import current_request_id
@@ -61,12 +62,14 @@ def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> 
             _INSERT_EVENTS,
             [
                 at or timezone.now(),
-                [str(event.topic) for event in events],
-                [event.kind for event in events],
-                [event.subject for event in events],
-                [event.project_id for event in events],
-                [event.request_id or request_id for event in events],
-                [json.dumps(event.data, separators=(",", ":")) for event in events],
+                text_array(event.topic for event in events),
+                text_array(event.kind for event in events),
+                text_array(event.subject for event in events),
+                text_array(
+                    str(event.project_id) if event.project_id else None for event in events
+                ),
+                text_array(event.request_id or request_id for event in events),
+                text_array(orjson.dumps(event.data).decode() for event in events),
             ],
         )
 
