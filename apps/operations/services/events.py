@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
 from django.utils import timezone
 
+from apps.common.infrastructure.database import fetch_prepared
 from apps.common.infrastructure.deletion import delete_before
 from apps.common.infrastructure.log_numbers import Log, announcement
 from apps.common.infrastructure.request_id import current_request_id
@@ -40,7 +40,7 @@ class NewEvent:
 _INSERT_EVENTS: Final = f"""
 WITH announced AS MATERIALIZED (SELECT {announcement(Log.EVENTS)})
 INSERT INTO operations_event (at, topic, kind, subject, project_id, request_id, data)
-SELECT %s, topic, kind, subject, project_id, request_id, data::jsonb
+SELECT %s::timestamptz, topic, kind, subject, project_id, request_id, data::jsonb
 FROM announced, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[])
      WITH ORDINALITY AS new(topic, kind, subject, project_id, request_id, data, place)
 ORDER BY place
@@ -56,19 +56,18 @@ def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> 
     if not events:
         return
     request_id = current_request_id()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT_EVENTS,
-            [
-                at or timezone.now(),
-                [str(event.topic) for event in events],
-                [event.kind for event in events],
-                [event.subject for event in events],
-                [event.project_id for event in events],
-                [event.request_id or request_id for event in events],
-                [json.dumps(event.data, separators=(",", ":")) for event in events],
-            ],
-        )
+    fetch_prepared(
+        _INSERT_EVENTS,
+        [
+            at or timezone.now(),
+            [str(event.topic) for event in events],
+            [event.kind for event in events],
+            [event.subject for event in events],
+            [event.project_id for event in events],
+            [event.request_id or request_id for event in events],
+            [json.dumps(event.data, separators=(",", ":")) for event in events],
+        ],
+    )
 
 
 def prune_events(*, before: datetime | None) -> int:
