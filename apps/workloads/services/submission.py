@@ -1,8 +1,9 @@
 """Submission of jobs and job arrays, and creation of the applications they name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from django.db.models import JSONField
 
@@ -12,7 +13,7 @@ from apps.accounts.selectors import archived_projects
 from apps.accounts.services import keep_open
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
 from apps.common.core.ids import uuid7
-from apps.common.infrastructure.database import copy_rows
+from apps.common.infrastructure.database import copy_rows, fetch_prepared
 from apps.inventory.core.backends import Capability
 from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import NewEvent, record_events
@@ -176,7 +177,7 @@ def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
 def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
     kinds = {spec.application: spec.kind for spec in specs}
     commands = {spec.application for spec in specs if spec.command}
-    rows = {row.name: row for row in Application.objects.filter(name__in=kinds)}
+    rows = _known_applications(kinds)
     # sorted, because an insert waits for concurrent inserts of the same names
     missing = [
         Application(name=name, kind=kinds[name], runs_commands=name in commands)
@@ -184,10 +185,22 @@ def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
     ]
     if missing:
         Application.objects.bulk_create(missing, ignore_conflicts=True)
-        rows = {row.name: row for row in Application.objects.filter(name__in=kinds)}
+        rows = _known_applications(kinds)
     for spec in specs:
         _require_same_nature(spec, rows[spec.application])
     return rows
+
+
+def _known_applications(names: Iterable[str]) -> dict[str, Application]:
+    """Return the applications with these names, with the fields of `_OF_APPLICATION` only."""
+    rows = fetch_prepared(_APPLICATIONS, [list(names)])
+    return {row[1]: Application(**dict(zip(_OF_APPLICATION, row, strict=True))) for row in rows}
+
+
+_OF_APPLICATION: Final = ("id", "name", "kind", "runs_commands")
+_APPLICATIONS: Final = f"""
+SELECT {", ".join(_OF_APPLICATION)} FROM workloads_application WHERE name = ANY(%s::text[])
+"""  # noqa: S608 - constants
 
 
 def as_submitted(spec: JobSpec, project: Project, user: User) -> JobSpec:
