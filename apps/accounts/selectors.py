@@ -32,7 +32,7 @@ from apps.accounts.models import (
     User,
 )
 from apps.common.core.errors import NotFoundError
-from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.database import database_now, fetch_prepared, fetch_rows
 
 # One statement per request: the token, its user and the memberships.
 _MEMBERSHIPS = """
@@ -70,7 +70,7 @@ def principal_by_token(secret: str) -> tuple[Principal, bool] | None:
 
     None if the token is unknown, revoked or expired, or its user is inactive.
     """
-    rows = fetch_rows(_BY_DIGEST, [token_digest(secret)])
+    rows = fetch_prepared(_BY_DIGEST, [token_digest(secret)])
     return (_principal(rows[0]), rows[0][8]) if rows else None
 
 

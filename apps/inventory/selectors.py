@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from apps.common.core.arrays import as_readonly
 from apps.common.core.errors import FieldProblem
-from apps.common.infrastructure.database import DatabaseClock, database_now, fetch_rows
+from apps.common.infrastructure.database import database_now, fetch_prepared, fetch_rows
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
 from apps.inventory.core.backends import AGENT, EMULATED, Capability, backends_with
 from apps.inventory.core.cluster_file import ClusterSpec
@@ -100,11 +100,17 @@ def cluster_time() -> ClusterTime:
     Cluster time stays within `CLOCK_UNSEEN_S` wall seconds of its last record: the wall clock may
     step, and `services.save_clock` then reports the step.
     """
-    row = Cluster.objects.filter(id=1).annotate(at=DatabaseClock()).first()
-    if row is None:
-        row = Cluster.objects.filter(id=cluster().id).annotate(at=DatabaseClock()).get()
-    at: datetime = row.at
+    rows = fetch_prepared(_TIME, [])
+    if not rows:
+        cluster()
+        rows = fetch_prepared(_TIME, [])
+    at, *clock = rows[0]
+    row = Cluster(**dict(zip(_CLOCK, clock, strict=True)))
     return ClusterTime(at, row.clock.at(at.timestamp()), row.speed)
+
+
+_CLOCK: Final = ("wall_anchor_s", "cluster_anchor_s", "speed", "seen_cluster_s")
+_TIME: Final = f"SELECT clock_timestamp(), {', '.join(_CLOCK)} FROM inventory_cluster WHERE id = 1"  # noqa: S608 - constants
 
 
 def is_live(row: Cluster, *, wall_s: float) -> bool:

@@ -17,7 +17,7 @@ from apps.common.core.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_prepared
 
 DEFAULT_PROJECT: Final = "default"
 
@@ -96,7 +96,7 @@ def keep_open(project_id: UUID) -> bool:
     Transactions that do so do not wait for each other.
     """
     sql = "SELECT id FROM accounts_project WHERE id = %s AND archived_at IS NULL FOR SHARE"
-    return bool(fetch_rows(sql, [project_id]))
+    return bool(fetch_prepared(sql, [project_id]))
 
 
 def delete_project(project_id: UUID) -> None:

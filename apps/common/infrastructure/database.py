@@ -10,6 +10,7 @@ import orjson
 import psycopg
 from django.db import OperationalError, connection, transaction
 from django.db.models import DateTimeField, Func
+from psycopg._queries import PostgresQuery
 from psycopg.abc import AdaptContext
 from psycopg.types.json import set_json_dumps
 
@@ -88,6 +89,11 @@ class _PreparingCursor(psycopg.Cursor[tuple[Any, ...]]):
     def execute(self, query: Any, params: Any = None, **_: Any) -> "_PreparingCursor":
         """Prepare the statement unless the connection has it, then execute it."""
         return super().execute(query, params, prepare=True)
+
+    def _send_query_prepared(self, name: bytes, pgq: PostgresQuery, **options: Any) -> None:
+        """Keep the statement, which Django logs; psycopg keeps only those that it parses again."""
+        self._query = pgq
+        super()._send_query_prepared(name, pgq, **options)
 
 
 def number_array(values: Iterable[float | UUID]) -> str:

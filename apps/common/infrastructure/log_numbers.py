@@ -16,7 +16,7 @@ A sequence must not cache numbers per session (CACHE 1, the default), and a dump
 from enum import IntEnum
 from typing import Final
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_prepared, fetch_rows
 
 
 class Log(IntEnum):
@@ -31,7 +31,7 @@ _KEY_BITS: Final = 48  # of a lock's key hold the bound: numbers up to 2.8e14
 
 _DRAW: Final = """
 WITH announced AS MATERIALIZED (SELECT {announcement})
-SELECT nextval(%s::regclass) FROM announced, generate_series(1, %s)
+SELECT nextval(%s::text::regclass) FROM announced, generate_series(1, %s::int)
 """
 # pg_locks holds the high half of a key in `classid` and the low half in `objid`. A prepared
 # transaction has no pid.
@@ -61,7 +61,7 @@ def draw_numbers(log: Log, count: int) -> list[int]:
     Call this after every row lock of the transaction: readers see no later entry of any
     transaction until this one ends.
     """
-    rows = fetch_rows(_DRAW.format(announcement=announcement(log)), [SEQUENCES[log], count])
+    rows = fetch_prepared(_DRAW.format(announcement=announcement(log)), [SEQUENCES[log], count])
     return [number for (number,) in rows]
 
 

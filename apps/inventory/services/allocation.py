@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from django.db import connection
-
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_prepared, fetch_rows, number_array
 from apps.inventory.models import ServerState
 
 
@@ -30,7 +28,7 @@ def lock_servers(server_ids: Iterable[int]) -> dict[int, tuple[float, float, flo
     -------
     Free memory bytes, network bits/s and storage bytes by server id, oversubscription included.
     """
-    rows = fetch_rows(
+    rows = fetch_prepared(
         """SELECT id, memory_bytes * oversubscription - used_memory_bytes,
                   network_bps * oversubscription - used_network_bps,
                   storage_bytes * oversubscription - used_storage_bytes
@@ -42,7 +40,7 @@ def lock_servers(server_ids: Iterable[int]) -> dict[int, tuple[float, float, flo
 
 def lock_units(unit_ids: Iterable[int]) -> dict[int, int | None]:
     """Lock units and return the allocation that holds each, None if it is free."""
-    rows = fetch_rows(
+    rows = fetch_prepared(
         """SELECT id, allocation_id FROM inventory_resourceunit
            WHERE id = ANY(%s) ORDER BY id FOR UPDATE""",
         [number_array(sorted(set(unit_ids)))],
@@ -97,7 +95,7 @@ def allocate_units(owners: Mapping[int, int], usages: Sequence[Usage]) -> None:
     ------
     RuntimeError : a unit was not free.
     """
-    allocated = fetch_rows(
+    allocated = fetch_prepared(
         """UPDATE inventory_resourceunit AS u SET allocation_id = d.owner, version = u.version + 1
            FROM unnest(%s::bigint[], %s::bigint[]) AS d(unit, owner)
            WHERE u.id = d.unit AND u.allocation_id IS NULL RETURNING u.id""",
@@ -105,8 +103,7 @@ def allocate_units(owners: Mapping[int, int], usages: Sequence[Usage]) -> None:
     )
     if len(allocated) != len(owners):
         raise RuntimeError(f"{len(owners) - len(allocated)} locked units were not free")
-    with connection.cursor() as cursor:
-        cursor.execute(_ADD_USAGE.format(sign="+"), _columns(usages))
+    fetch_prepared(_ADD_USAGE.format(sign="+"), _columns(usages))
 
 
 def release_units(
@@ -114,21 +111,19 @@ def release_units(
 ) -> None:
     """Lock and free the units of allocations, and subtract their usage from their servers."""
     units = number_array(sorted(unit_ids))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT FROM inventory_resourceunit WHERE id = ANY(%s) ORDER BY id FOR UPDATE",
-            [units],
-        )
-        cursor.execute(
-            "SELECT FROM inventory_server WHERE id = ANY(%s) ORDER BY id FOR UPDATE",
-            [number_array(sorted({usage.server_id for usage in usages}))],
-        )
-        cursor.execute(
-            """UPDATE inventory_resourceunit SET allocation_id = NULL, version = version + 1
-               WHERE id = ANY(%s) AND allocation_id = ANY(%s)""",
-            [units, number_array(allocation_ids)],
-        )
-        cursor.execute(_ADD_USAGE.format(sign="-"), _columns(usages))
+    fetch_prepared(
+        "SELECT FROM inventory_resourceunit WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [units]
+    )
+    fetch_prepared(
+        "SELECT FROM inventory_server WHERE id = ANY(%s) ORDER BY id FOR UPDATE",
+        [number_array(sorted({usage.server_id for usage in usages}))],
+    )
+    fetch_prepared(
+        """UPDATE inventory_resourceunit SET allocation_id = NULL, version = version + 1
+           WHERE id = ANY(%s) AND allocation_id = ANY(%s)""",
+        [units, number_array(allocation_ids)],
+    )
+    fetch_prepared(_ADD_USAGE.format(sign="-"), _columns(usages))
 
 
 _ADD_USAGE = """

@@ -8,7 +8,7 @@ transaction, and both ran: nomad#26690).
 from collections.abc import Callable
 from typing import Any, Final
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -43,9 +43,7 @@ def once(request: Request, body: Any, make: Callable[[], KeyedResponse]) -> Resp
     try:
         with transaction.atomic():
             answer = make()
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL lock_timeout = {WAIT_MS}")
-            is_first = store_response(keyed, answer)
+            is_first = store_response(keyed, answer, wait_ms=WAIT_MS)
             if not is_first:
                 transaction.set_rollback(True)
     except ControlPlaneError:

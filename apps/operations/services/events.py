@@ -7,10 +7,9 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
-from django.db import connection
 from django.utils import timezone
 
-from apps.common.infrastructure.database import text_array
+from apps.common.infrastructure.database import fetch_prepared, text_array
 from apps.common.infrastructure.deletion import delete_before
 from apps.common.infrastructure.log_numbers import Log, announcement
 from apps.common.infrastructure.request_id import current_request_id
@@ -41,7 +40,7 @@ class NewEvent:
 _INSERT_EVENTS: Final = f"""
 WITH announced AS MATERIALIZED (SELECT {announcement(Log.EVENTS)})
 INSERT INTO operations_event (at, topic, kind, subject, project_id, request_id, data)
-SELECT %s, topic, kind, subject, project_id, request_id, data::jsonb
+SELECT %s::timestamptz, topic, kind, subject, project_id, request_id, data::jsonb
 FROM announced, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[])
      WITH ORDINALITY AS new(topic, kind, subject, project_id, request_id, data, place)
 ORDER BY place
@@ -57,21 +56,19 @@ def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> 
     if not events:
         return
     request_id = current_request_id()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT_EVENTS,
-            [
-                at or timezone.now(),
-                text_array(event.topic for event in events),
-                text_array(event.kind for event in events),
-                text_array(event.subject for event in events),
-                text_array(
-                    str(event.project_id) if event.project_id else None for event in events
-                ),
-                text_array(event.request_id or request_id for event in events),
-                text_array(orjson.dumps(event.data).decode() for event in events),
-            ],
-        )
+    projects = (event.project_id for event in events)
+    fetch_prepared(
+        _INSERT_EVENTS,
+        [
+            at or timezone.now(),
+            text_array(event.topic for event in events),
+            text_array(event.kind for event in events),
+            text_array(event.subject for event in events),
+            text_array(str(project) if project else None for project in projects),
+            text_array(event.request_id or request_id for event in events),
+            text_array(orjson.dumps(event.data).decode() for event in events),
+        ],
+    )
 
 
 def prune_events(*, before: datetime | None) -> int:

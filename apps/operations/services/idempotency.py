@@ -7,36 +7,40 @@ from django.db import connection
 
 from apps.common.core.ids import uuid7
 from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse
+from apps.common.infrastructure.database import fetch_prepared
 
+# The time limit is set before the insert looks for the key, and holds until the transaction ends.
 _INSERT_KEY = """
+WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', %s::text, true))
 INSERT INTO operations_idempotencykey
     (id, principal_id, route, key, body_digest, status, location, response, created_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s::jsonb, now())
-ON CONFLICT (principal_id, route, key) DO NOTHING
+SELECT %s::uuid, %s::uuid, %s::text, %s::text, %s::bytea, %s::int, %s::text, %s::jsonb, now()
+FROM patience
+ON CONFLICT (principal_id, route, key) DO NOTHING RETURNING id
 """
 
 
-def store_response(request: KeyedRequest, answer: KeyedResponse) -> bool:
+def store_response(request: KeyedRequest, answer: KeyedResponse, *, wait_ms: int) -> bool:
     """Store a response in the transaction that creates its object; False if the key was used.
 
-    Waits for a concurrent transaction with the same key to end. On False the caller must roll back
-    and return the stored response.
+    Waits up to ``wait_ms`` for a concurrent transaction with the same key to end. On False the
+    caller must roll back and return the stored response.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _INSERT_KEY,
-            [
-                uuid7(),
-                request.principal_id,
-                request.route,
-                request.key,
-                request.body_digest,
-                answer.status,
-                answer.location,
-                json.dumps(answer.response),
-            ],
-        )
-        return cursor.rowcount == 1
+    stored = fetch_prepared(
+        _INSERT_KEY,
+        [
+            str(wait_ms),
+            uuid7(),
+            request.principal_id,
+            request.route,
+            request.key,
+            request.body_digest,
+            answer.status,
+            answer.location,
+            json.dumps(answer.response),
+        ],
+    )
+    return bool(stored)
 
 
 _INSERT_KEYS = """

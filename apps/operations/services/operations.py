@@ -48,15 +48,20 @@ def begin_operation(
     return operation
 
 
-def record_completed_operation(
+def completed_operation(
     *,
     kind: str,
     created_by: UUID | None,
     project_id: UUID | None,
     total: int,
     result: Mapping[str, Any],
-) -> Operation:
-    """Store an operation that succeeded in the caller's transaction, as its last step."""
+) -> tuple[Operation, list[NewEvent]]:
+    """Store an operation that succeeds with the caller's transaction.
+
+    Returns
+    -------
+    (the operation, its events, which the caller records with its own as the last step)
+    """
     operation = Operation.objects.create(
         kind=kind,
         status=OperationStatus.SUCCEEDED,
@@ -69,8 +74,7 @@ def record_completed_operation(
         finished_at=timezone.now(),
         generation=2,  # as if it had been created and then ended
     )
-    record_events([_event(operation, f"operation.{step}") for step in ("created", "finished")])
-    return operation
+    return operation, [_event(operation, f"operation.{step}") for step in ("created", "finished")]
 
 
 def claim_operation(operation_id: UUID) -> Operation | None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.common.infrastructure.database import copy_rows, fetch_rows, number_array
+from apps.common.infrastructure.database import copy_rows, fetch_prepared, number_array
 from apps.inventory import services as inventory
 from apps.inventory.models import ChangeKind
 from apps.inventory.services import NewChange, Usage, append_changes
@@ -117,8 +117,8 @@ def _new_allocations(grants: Iterable[Grant], free: Mapping[int, Vector]) -> lis
             key = (number, grant.claim.servers[position])
             _, units, _ = groups.setdefault(key, (grant, [], grant.claim.vectors[position]))
             units.append(grant.claim.units[position])
-    ids = fetch_rows(
-        "SELECT nextval('common_allocations_seq') FROM generate_series(1, %s)", [len(groups)]
+    ids = fetch_prepared(
+        "SELECT nextval('common_allocations_seq') FROM generate_series(1, %s::int)", [len(groups)]
     )
     left = dict(free)
     new = []

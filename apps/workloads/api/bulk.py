@@ -12,12 +12,13 @@ from apps.accounts.models import Project
 from apps.common.core.errors import FieldProblem, TransientError
 from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse, body_digest
 from apps.common.infrastructure.request_id import current_request_id
+from apps.operations.models import Operation
 from apps.operations.selectors import stored_responses
-from apps.operations.services import record_completed_operation, store_responses
+from apps.operations.services import NewEvent, completed_operation, record_events, store_responses
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.submission import Parsed, caller_as_user, job_url
 from apps.workloads.models import Batch, Job
-from apps.workloads.services import submit_jobs
+from apps.workloads.services import store_jobs, submitted_events
 
 ITEM_ROUTE: Final = "POST /api/v1/jobs/#item"
 _TRIES: Final = 3
@@ -46,17 +47,18 @@ def submit_batch(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
     job. If another request uses one of the keys at the same time, the attempt is rolled back and
     retried.
     """
+    keyed = _keyed_items(bulk)
     for _ in range(_TRIES):
         try:
-            with transaction.atomic():
-                return _attempt(bulk)
+            # without keys of items, no attempt is rolled back alone
+            with transaction.atomic(savepoint=bool(keyed)):
+                return _attempt(bulk, keyed)
         except _KeyTaken:
             continue
     raise TransientError("Other requests are using the same client_ids; try again.")
 
 
-def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
-    keyed = _keyed_items(bulk)
+def _attempt(bulk: Bulk, keyed: Mapping[int, KeyedRequest]) -> tuple[dict[str, Any], UUID]:
     known = stored_responses(bulk.principal.user_id, ITEM_ROUTE, [k.key for k in keyed.values()])
     replayed: dict[int, Any] = {}
     reused: dict[int, Any] = {}
@@ -72,7 +74,7 @@ def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
         total=bulk.total,
         accepted=len(fresh) + len(replayed),
     )
-    submitted = submit_jobs(
+    submitted = store_jobs(
         [bulk.parsed.specs[i] for i in fresh],
         project=bulk.project,
         user=batch.created_by,
@@ -85,19 +87,21 @@ def _attempt(bulk: Bulk) -> tuple[dict[str, Any], UUID]:
     responses = [(keyed[i], _keyed_response(job)) for i, job in jobs.items() if i in keyed]
     if store_responses(responses) != len(responses):
         raise _KeyTaken
-    body = represent_batch(batch) | {"replayed": len(replayed)}
-    return _finished(bulk, body)
+    operation, events = _operation(bulk, batch)
+    record_events([*submitted_events(submitted), *events])
+    counts = {"replayed": len(replayed), "operation": str(operation.pk)}
+    return represent_batch(batch) | counts, operation.pk
 
 
-def _finished(bulk: Bulk, body: dict[str, Any]) -> tuple[dict[str, Any], UUID]:
-    operation = record_completed_operation(
+def _operation(bulk: Bulk, batch: Batch) -> tuple[Operation, list[NewEvent]]:
+    rejected = batch.total - batch.accepted
+    return completed_operation(
         kind="batch.submit",
         created_by=bulk.principal.user_id,
         project_id=bulk.project.pk,
         total=bulk.total,
-        result={"batch": body["id"], "accepted": body["accepted"], "rejected": body["rejected"]},
+        result={"batch": str(batch.pk), "accepted": batch.accepted, "rejected": rejected},
     )
-    return body | {"operation": str(operation.pk)}, operation.pk
 
 
 def _keyed_items(bulk: Bulk) -> dict[int, KeyedRequest]:

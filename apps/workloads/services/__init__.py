@@ -56,8 +56,10 @@ from apps.workloads.services.submission import (
     as_submitted,
     require_accepted,
     resubmit,
+    store_jobs,
     submit_array,
     submit_jobs,
+    submitted_events,
 )
 from apps.workloads.services.suspension import (
     record_suspended,
@@ -119,8 +121,10 @@ __all__ = [
     "set_constraints",
     "set_held",
     "start_running",
+    "store_jobs",
     "submit_array",
     "submit_jobs",
+    "submitted_events",
     "update_application",
     "update_job",
 ]
