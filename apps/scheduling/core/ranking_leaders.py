@@ -23,7 +23,7 @@ _MASK: Final = (1 << (ROOM - PLACE)) - 1
 _UNIT: Final = float(1 << PLACE)
 LEADERS, AGE, WAIT = 0, 1, 2  # of `Leaders.numbers`
 FLOOR, IDLE = 0, 1  # of `Leaders.floor`
-_LEAST_WAIT: Final = 8
+_LEAST_WAIT: Final = 64
 _MOST_WAIT: Final = 512
 
 

@@ -143,14 +143,14 @@ def test_leaders_are_given_up_for_longer_and_longer_where_many_servers_are_equal
     store = MemoryCluster(topology((8,) * 100), is_compiled=True)
     live, batch = FusedExpected(), [request(caused=np.zeros(N_SOURCES))]
     waits = []
-    for seed in range(30):
+    for seed in range(200):
         live.place(store.view(), batch, np.random.default_rng(seed))
         numbers = leaders_of(live, 0).numbers
         waits.append((int(numbers[WAIT]), int(numbers[AGE])))
     assert leaders_of(live, 0).numbers[LEADERS] == 0
-    assert waits[:9] == [(8, age) for age in range(9)]
-    assert waits[9:26] == [(16, age) for age in range(17)]
-    assert waits[26:] == [(32, age) for age in range(4)]
+    assert waits[:65] == [(64, age) for age in range(65)]
+    assert waits[65:194] == [(128, age) for age in range(129)]
+    assert waits[194:] == [(256, age) for age in range(6)]
 
 
 def joined(scores: list[float], places: int) -> tuple[Leaders, Floats]:
