@@ -13,6 +13,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Ints, Shorts
 from apps.scheduling.core import (
     ranking_batch,
+    ranking_leaders,
     ranking_log,
     ranking_scores,
     ranking_search,
@@ -97,10 +98,11 @@ class ExpectedRankings(Rankings):
         demand = rankings.demand(facts, request)
         for name in Demand._fields:
             getattr(table, name)[row] = getattr(demand, name)
+        leaders = ranking_leaders.Leaders._make(values[row] for values in table.leaders)
         ranking = ranking_scores.Ranking(
-            table.base[row], table.counts[row], table.bound[row], table.idle[row]
+            *(table.base[row], table.counts[row], table.bound[row], table.idle[row]), leaders
         )
-        for values in ranking:
+        for values in (*ranking[:-1], *leaders):
             values.fill(0)
         table.seen[row] = ranking_log.NEVER
         views = {name: getattr(table, name)[row] for name in Demand._fields[:-1]}
@@ -139,6 +141,7 @@ def _new_table(rows: int, servers: int, platforms: int) -> ranking_batch.Table:
         counts=np.empty((rows, 8), dtype=np.int64),
         bound=np.empty((rows, blocks, 2)),
         idle=np.empty((rows, 1)),
+        leaders=_new_leaders(rows, servers),
         caused=np.empty(sources),
         tolerated=np.empty(sources),
         log_speed=np.empty((rows, platforms)),
@@ -148,6 +151,17 @@ def _new_table(rows: int, servers: int, platforms: int) -> ranking_batch.Table:
         requested=np.empty((rows, 3)),
         per_tolerated=np.empty(sources),
         units=np.empty(rows, dtype=np.int64),
+    )
+
+
+def _new_leaders(rows: int, servers: int) -> ranking_leaders.Leaders:
+    shape = (rows, ranking_leaders.most(servers))
+    return ranking_leaders.Leaders(
+        server=np.empty(shape, dtype=np.int32),
+        base=np.empty(shape),
+        busy=np.empty(shape),
+        floor=np.empty((rows, 2)),
+        numbers=np.empty((rows, 3), dtype=np.int64),
     )
 
 

@@ -14,6 +14,7 @@ from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
 from apps.scheduling.core.expected import Weights
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, take_units
+from apps.scheduling.core.ranking_leaders import Leaders
 from apps.scheduling.core.ranking_log import COUNT, FIRST, ChangeLog, append
 from apps.scheduling.core.ranking_scores import Ranking, Scratch, update
 from apps.scheduling.core.ranking_search import Best, Blocks, Draw, Listing, describe, list_best
@@ -24,6 +25,7 @@ class Table(NamedTuple):
 
     seen : (G,) number of the changes that the ranking includes; `ranking_log.NEVER` = none
     base (G, S, 2), counts (G, 8), bound (G, B, 2), idle (G, 1) : as in `Ranking`
+    leaders : as in `Ranking`, with (G,) in front
     The others are as in `Demand`, with (G,) in front.
     """
 
@@ -32,6 +34,7 @@ class Table(NamedTuple):
     counts: Ints
     bound: Floats
     idle: Floats
+    leaders: Leaders
     caused: Floats
     tolerated: Floats
     log_speed: Floats
@@ -120,7 +123,15 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 @jit(makes_arrays=False, forceinline=True)
 def ranking_of(table: Table, row: int) -> Ranking:
     """Return the ranking of a signature."""
-    return Ranking(table.base[row], table.counts[row], table.bound[row], table.idle[row])
+    every = table.leaders
+    leaders = Leaders(
+        every.server[row],
+        every.base[row],
+        every.busy[row],
+        every.floor[row],
+        every.numbers[row],
+    )
+    return Ranking(table.base[row], table.counts[row], table.bound[row], table.idle[row], leaders)
 
 
 @jit(makes_arrays=False, forceinline=True)

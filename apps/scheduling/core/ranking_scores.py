@@ -22,6 +22,17 @@ from apps.scheduling.core.ranking_kernels import (
     first_filter,
     lasting_filter,
 )
+from apps.scheduling.core.ranking_leaders import (
+    FLOOR,
+    PLACE,
+    ROOM,
+    Leaders,
+    are_kept,
+    clear,
+    join,
+    move,
+    place_of,
+)
 from apps.scheduling.core.ranking_log import (
     COUNT,
     FIRST,
@@ -34,9 +45,9 @@ from apps.scheduling.core.ranking_log import (
 _DRIFT: Final = 0.01  # of the bounds, before they are computed again
 _PER_DECAY = 1.0 / DECAY
 ROUNDING: Final = 1e-9
-# what the filters found: the filter, then 20 bits of free units, the lasting filter, the room
+# what the filters found: the filter, then 20 bits of free units, the lasting filter, the place
+# among the leaders, the room
 _LASTING: Final = 23
-_ROOM: Final = 26
 _STATE: Final = (1 << _LASTING) - 1
 _CERTAIN: Final = 45.0  # widths below the limit: the chance to keep the speed is 0 to a double
 
@@ -50,12 +61,14 @@ class Ranking(NamedTuple):
     bound : (B, 2) scores that no server of a block exceeds, at the lowest and the highest value
         of ``Cluster.idle`` for which they are used
     idle : (1,) the value in the middle
+    leaders : the servers with the highest scores
     """
 
     base: Floats
     counts: Ints
     bound: Floats
     idle: Floats
+    leaders: Leaders
 
 
 class Scratch(NamedTuple):
@@ -84,6 +97,7 @@ def update(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 
     Ranks the changed servers if the log knows them, otherwise all. Computes all bounds again if
     all servers were ranked, or if ``Cluster.idle`` left the values for which the bounds are used.
+    As long as there are leaders, nobody reads the bounds, and they stay as they are.
     O(c·N) for c changes, or O(S·N).
     """
     is_known = knows(log, seen)
@@ -91,17 +105,37 @@ def update(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         _rank_changed(ranking, demand, weights, log, seen, scratch)
     else:
         _rank_all(cluster, ranking, demand, weights, scratch)
-    if not is_known or abs(cluster.idle[0] - ranking.idle[0]) > _width(weights):
-        ranking.idle[0] = cluster.idle[0]
-        for b in range(ranking.bound.shape[0]):
-            bound(cluster, ranking, weights, b)
+    has_drifted = abs(cluster.idle[0] - ranking.idle[0]) > _width(weights)
+    if not is_known or (has_drifted and not are_kept(ranking.leaders)):
+        _bound_all(cluster, ranking, weights)
+
+
+@jit(makes_arrays=False)
+def collect(cluster: Cluster, ranking: Ranking, weights: Weights) -> None:
+    """Compute all bounds again, and collect the leaders from the blocks above the floor. O(S)."""
+    leaders, spread, idle = ranking.leaders, weights.spread, cluster.idle[0]
+    clear(leaders, ranking.base, -np.inf, idle)
+    _bound_all(cluster, ranking, weights)
+    for b in range(ranking.bound.shape[0]):
+        if max(ranking.bound[b, 0], ranking.bound[b, 1]) > leaders.floor[FLOOR]:
+            for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
+                if ranking.base[s, 0] - spread * cluster.busy[s] * idle > leaders.floor[FLOOR]:
+                    join(leaders, ranking.base, s, cluster.busy[s], spread)
+
+
+@jit(makes_arrays=False)
+def _bound_all(cluster: Cluster, ranking: Ranking, weights: Weights) -> None:
+    ranking.idle[0] = cluster.idle[0]
+    for b in range(ranking.bound.shape[0]):
+        bound(cluster, ranking, weights, b)
 
 
 @jit(makes_arrays=False)
 def _rank_all(
     cluster: Cluster, ranking: Ranking, demand: Demand, weights: Weights, scratch: Scratch
 ) -> None:
-    """Rank all servers, without the bounds. O(S·N)."""
+    """Rank all servers, without the bounds and leaders. O(S·N)."""
+    clear(ranking.leaders, ranking.base, np.inf, 0.0)
     servers, chunk = cluster.server_units.size, scratch.terms.server.size
     for first in range(0, servers, chunk):
         count = min(chunk, servers - first)
@@ -124,16 +158,20 @@ def _rank_changed(
     seen: int,
     scratch: Scratch,
 ) -> None:
-    """Rank the servers that changed, and raise the bounds of their blocks. O(c·N)."""
+    """Rank the servers that changed, and move the leaders or raise bounds of blocks. O(c·N)."""
     begin, end = seen - log.bounds[FIRST], log.bounds[COUNT]
+    has_leaders = are_kept(ranking.leaders)
     for c in range(begin, end):  # reads from memory, none of which waits for another
         scratch.was[c - begin] = int(ranking.base[log.terms.server[c], 1])
     _sum_terms(log.terms, begin, end, demand, scratch)
     for c in range(begin, end):
         if log.is_last[c]:
             _rank(ranking, demand, weights, log.terms, c, scratch, c - begin)
-            # a bound that became too high is corrected when it is read
-            _raise_bound(ranking, weights, log.terms.server[c], log.terms.busy[c])
+            s, busy = log.terms.server[c], log.terms.busy[c]
+            if has_leaders:
+                move(ranking.leaders, ranking.base, s, busy, weights.spread)
+            else:  # a bound that became too high is corrected when it is read
+                _raise_bound(ranking, weights, s, busy)
 
 
 @jit(makes_arrays=False)
@@ -174,7 +212,8 @@ def _rank(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     fitting = fitting_units(demand.requested, terms.share[c], terms.left[c], demand.units)
     room = min(free, fitting)
     test = first_filter(terms.is_open[c], lasting, room)
-    ranking.base[s, 1] = test + (free << 3) + (lasting << _LASTING) + (room << _ROOM)
+    place = place_of(ranking.base[s, 1]) << PLACE  # it may have changed since ``was``
+    ranking.base[s, 1] = test + (free << 3) + (lasting << _LASTING) + place + (room << ROOM)
     ranking.counts[test] += free
     if test != ELIGIBLE or free == 0:
         ranking.base[s, 0] = -np.inf
@@ -194,7 +233,7 @@ def rooms(ranking: Ranking) -> tuple[Bools, Shorts]:
     room = np.empty(ranking.base.shape[0], dtype=np.int32)
     for s in range(room.size):
         eligible[s] = ranking.base[s, 0] > -np.inf
-        room[s] = int(ranking.base[s, 1]) >> _ROOM
+        room[s] = int(ranking.base[s, 1]) >> ROOM
     return eligible, room
 
 

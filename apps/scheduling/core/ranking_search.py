@@ -1,7 +1,8 @@
 """Compiled search for the best units in a ranking (`ranking_kernels`).
 
-Imported by processes that decide, never by the web process. A decision reads one bound for each
-block of servers, and the servers of the few blocks that may hold one of the best units.
+Imported by processes that decide, never by the web process. A decision reads the leaders of the
+ranking. If they are not enough, it reads one bound for each block of servers, and the servers of
+the few blocks that may hold one of the best units.
 """
 
 import math
@@ -12,15 +13,16 @@ import numpy as np
 from apps.common.core.compiled import jit
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Floats, Ints, Shorts
-from apps.scheduling.core import chance
+from apps.scheduling.core import chance, ranking_leaders
 from apps.scheduling.core.copy_kernels import log_performance
-from apps.scheduling.core.expected import BLOCK, STEPS, TIED, Weights
+from apps.scheduling.core.expected import BLOCK, LOSS, STEPS, TIED, Weights
 from apps.scheduling.core.kernels import word
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, pressure
-from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, reach, reach_all
+from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, collect, reach, reach_all
 
 MOST_PLACES: Final = chance.MOST_PLACES
 GROUP: Final = 32  # blocks of which the highest bound is kept
+_ROUNDED: Final = 4.0 * ROUNDING  # more than two steps of the keys
 _COIN = np.uint64(chance.COIN)
 _0, _1, _32 = np.uint64(0), np.uint64(1), np.uint64(32)
 
@@ -127,6 +129,62 @@ def list_best(
     draw: Draw,
 ) -> None:
     """Fill an empty listing, which is not longer than the number of eligible units."""
+    if not _list_from_leaders(cluster, ranking, weights, listing, draw):
+        listing.filled[0] = 0
+        _list_from_blocks(cluster, ranking, weights, listing, blocks, draw)
+
+
+@jit(makes_arrays=False)
+def _list_from_leaders(
+    cluster: Cluster, ranking: Ranking, weights: Weights, listing: Listing, draw: Draw
+) -> bool:
+    """List units of the leaders, collected again if need be; return whether they are enough."""
+    leaders = ranking.leaders
+    if ranking_leaders.are_kept(leaders):
+        if _list_leaders(cluster, ranking, weights, listing, draw):
+            return True
+    elif not ranking_leaders.are_due(leaders):
+        return False
+    collect(cluster, ranking, weights)
+    listing.filled[0] = 0
+    are_enough = _list_leaders(cluster, ranking, weights, listing, draw)
+    ranking_leaders.note(leaders, ranking.base, are_enough)
+    return are_enough
+
+
+@jit(makes_arrays=False)
+def _list_leaders(
+    cluster: Cluster, ranking: Ranking, weights: Weights, listing: Listing, draw: Draw
+) -> bool:
+    """List units of the leaders; return whether all other units come later."""
+    leaders, idle, blocks = ranking.leaders, cluster.idle[0], ranking.bound.shape[0]
+    spread, salt = weights.spread * idle, np.uint64(draw.seed) ^ _COIN
+    least = ranking_leaders.best_scores(leaders, spread, listing.score) if draw.is_one else -np.inf
+    top = ranking_leaders.highest_score(leaders, spread)
+    rest = ranking_leaders.others_reach(leaders, idle, weights.spread) + ROUNDING
+    if not top - LOSS > rest:
+        return False  # others may be as good
+    least = min(least, top - LOSS) - _ROUNDED
+    cap, start = _steps(top) - TIED, _start(draw.seed, blocks)
+    for i in range(leaders.numbers[ranking_leaders.LEADERS]):
+        if leaders.base[i] - spread * leaders.busy[i] >= least:
+            s = leaders.server[i]
+            turn = (s // BLOCK - start) % blocks
+            entry = Entry(s, leaders.base[i], spread, cap, turn, draw.is_one)
+            _list_units(cluster, listing, entry, salt)
+    return _is_below(listing, listing.unit.size, rest)
+
+
+@jit(makes_arrays=False)
+def _list_from_blocks(
+    cluster: Cluster,
+    ranking: Ranking,
+    weights: Weights,
+    listing: Listing,
+    blocks: Blocks,
+    draw: Draw,
+) -> None:
+    """List units of all servers, block by block. O(S / BLOCK)."""
     reach_all(cluster, ranking, weights, blocks.reach)
     cap = _steps(_top(cluster, ranking, weights, blocks)) - TIED
     search = Search(blocks, cap, draw.is_one, draw.seed)
