@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, text_array
 from apps.execution.core.migration import TO_RESTART
 from apps.execution.core.port import EndReport, Outcome
 from apps.execution.services.locks import lock_launches
@@ -101,9 +101,9 @@ def _end(rows: Collection[EndReport]) -> list[tuple[Any, ...]]:
         [
             number_array(row.launch for row in rows),
             number_array(row.at_s for row in rows),
-            [row.outcome for row in rows],
-            [row.message for row in rows],
-            [row.exit_code for row in rows],
+            text_array(row.outcome for row in rows),
+            text_array(row.message for row in rows),
+            text_array(None if row.exit_code is None else str(row.exit_code) for row in rows),
         ],
     )
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, text_array
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
@@ -71,8 +71,9 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
             cluster_s, cluster_s, number_array(row.job_id for row in rows),
             number_array(row.units for row in rows), number_array(row.missing for row in rows),
             [row.run_s for row in rows], [row.run_high_s for row in rows],
-            [row.reason for row in rows], [row.message for row in rows],
-            [as_json(row.predicted) for row in rows], [row.is_resumed for row in rows], agent,
+            text_array(row.reason for row in rows), text_array(row.message for row in rows),
+            text_array(as_json(row.predicted) for row in rows),
+            [row.is_resumed for row in rows], agent,
         ],
     )  # fmt: skip
     return {row[0] for row in updated}

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, text_array
 from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.lifecycle import ACTIVE_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
@@ -77,9 +77,9 @@ def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple
            RETURNING j.id, j.name, j.project_id, j.state,
                      {ARRAY_OF_JOB.format(job="j.")}""",  # noqa: S608 - a constant
         [
-            number_array(row.job_id for row in rows), [row.state for row in rows],
-            number_array(row.finished_s for row in rows), [row.reason for row in rows],
-            [row.message for row in rows], [row.attainment for row in rows],
+            number_array(row.job_id for row in rows), text_array(row.state for row in rows),
+            number_array(row.finished_s for row in rows), text_array(row.reason for row in rows),
+            text_array(row.message for row in rows), [row.attainment for row in rows],
             [row.exit_code for row in rows], sorted(only_from),
         ],
     )  # fmt: skip
