@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.scheduling.core import ranking_batch, rankings
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.expected_batches import new_found
+from apps.scheduling.core.expected_rankings import ExpectedRankings
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.types import Placed, Refused, Request, Within
-from tests.scheduling.core.clusters import idle, request, topology
+from apps.scheduling.core.types import EXPLAINED, Placed, Refused, Request, Within
+from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 SIZES = tuple(np.random.default_rng(4).integers(1, 13, 150).tolist())
 CLUSTER = topology(SIZES, racks=5)
@@ -103,6 +106,18 @@ def test_a_run_is_one_call_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
     outcomes = FusedExpected().place(idle(topology((8,) * 10)), jobs, np.random.default_rng(1))
     assert decide.call_count == 1
     assert len({int(o.units[0]) for o in outcomes if isinstance(o, Placed)}) == 30
+
+
+def test_decisions_write_nothing_behind_their_own_candidates() -> None:
+    jobs, behind = [request(job=str(i)) for i in range(4)], -77
+    ranked, found = ExpectedRankings(), new_found(len(jobs) + 1)
+    for values in found:
+        values.fill(behind)
+    snapshot = loaded(CLUSTER, 0.5, np.random.default_rng(3))
+    ranked.state(snapshot, TopologyFacts(CLUSTER))
+    assert ranked.decide(ranked.rows(jobs), range(len(jobs)), found, 0) == len(jobs)
+    assert found.size.tolist() == [*[EXPLAINED] * len(jobs), behind]
+    assert all((values[-1] == behind).all() for values in found)
 
 
 def test_a_run_of_more_signatures_than_are_kept_takes_several_calls(

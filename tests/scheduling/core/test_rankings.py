@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
-from apps.scheduling.core import expected, policies, ranking_log, rankings
+from apps.scheduling.core import expected, policies, ranking_log, ranking_search, rankings
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
@@ -151,6 +151,28 @@ def test_the_snapshots_of_different_copies_are_not_confused() -> None:
         (found,) = live.place(snapshot, [asked(1, 0)], np.random.default_rng(1))
         (plain,) = policies.expected().place(snapshot, [asked(1, 0)], np.random.default_rng(1))
         assert values_of(found) == values_of(plain)
+
+
+@pytest.mark.parametrize("application", range(3))
+def test_the_best_units_are_found_in_every_group_of_blocks(application: int) -> None:
+    group = ranking_search.GROUP * expected.BLOCK
+    cluster = topology((3,) * (group + 5 * expected.BLOCK))
+    rng = np.random.default_rng(application)
+    noise = rng.uniform(90, 100, cluster.server_id.size)
+    quiet = np.array([7, 70, 700, 2000, group, group + 70, group + 140, group + 319])
+    noise[rng.permutation(quiet)] = np.arange(60, 76, 2)
+    snapshot = replace(
+        idle(cluster),
+        unit_free=cluster.unit_core > 0,
+        server_caused=np.repeat(2 * noise[:, None], N_SOURCES, axis=1).astype(np.float32),
+    )
+    batch = [asked(application, 0)]
+    (found,) = FusedExpected().place(snapshot, batch, np.random.default_rng(1))
+    (plain,) = policies.expected().place(snapshot, batch, np.random.default_rng(1))
+    assert isinstance(found, Placed)
+    servers = cluster.unit_server[[c.unit for c in found.candidates]]
+    assert set((servers // group).tolist()) == {0, 1}
+    assert values_of(found) == values_of(plain)
 
 
 @given(calls=st.lists(st.lists(st.integers(0, 9), unique=True, max_size=12), max_size=9))
