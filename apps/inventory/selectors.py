@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from apps.common.core.arrays import as_readonly
@@ -159,7 +159,8 @@ def log_position(known: int = 0) -> int:
 
 def newest_change() -> int:
     """Return the highest number of the change log; lower ones may still appear."""
-    return Change.objects.aggregate(newest=Max("seq"))["newest"] or 0
+    ((newest,),) = fetch_prepared("SELECT coalesce(max(seq), 0) FROM inventory_change", ())
+    return int(newest)
 
 
 def changes_since(seq: int, *, limit: int = 10_000, until: int | None = None) -> list[LogEntry]:

@@ -16,7 +16,7 @@ A sequence must not cache numbers per session (CACHE 1, the default), and a dump
 from enum import IntEnum
 from typing import Final
 
-from apps.common.infrastructure.database import fetch_prepared, fetch_rows
+from apps.common.infrastructure.database import fetch_prepared
 
 
 class Log(IntEnum):
@@ -78,5 +78,5 @@ def complete_up_to(log: Log, newest: int) -> int:
     ----------
     newest : highest number visible; 0 if the log is empty
     """
-    ((bound,),) = fetch_rows(_LOWEST_BOUND, [int(log)])
+    ((bound,),) = fetch_prepared(_LOWEST_BOUND, [int(log)])
     return newest if bound is None else min(newest, int(bound))
