@@ -101,16 +101,15 @@ def _remove(leaders: Leaders, base: Floats, i: int) -> None:
 
 @jit(makes_arrays=False)
 def _raise_floor(leaders: Leaders, base: Floats, spread: float) -> None:
-    """Raise the floor to the mean score of the leaders, and remove those at or below it. O(L)."""
+    """Raise the floor halfway from the least to the mean score, and remove those below. O(L)."""
     count = leaders.numbers[LEADERS]
     least = total = _score(leaders, 0, spread)
     for i in range(1, count):
         score = _score(leaders, i, spread)
         total += score
         least = min(least, score)
-    leaders.floor[FLOOR] = max(
-        0.5 * (total / count + least), least
-    )  # equal scores may have a lower mean
+    # rounded, the mean of equal scores may be less than each of them
+    leaders.floor[FLOOR] = max(0.5 * (total / count + least), least)
     for i in range(count - 1, -1, -1):
         if _score(leaders, i, spread) <= leaders.floor[FLOOR]:
             _remove(leaders, base, i)
