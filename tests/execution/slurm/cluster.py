@@ -30,6 +30,7 @@ NODES: Final[Mapping[str, str]] = {
     "n5": "CPUs=16 RealMemory=16000 Feature=opteron",
     "n6": "CPUs=2 RealMemory=2000 Feature=atom",
 }
+_TO_RESUME: Final = ("drain", "drng", "down")  # states of nodes that take no job
 _CONFIG: Final = """
 ClusterName=ci
 SlurmctldHost=localhost(127.0.0.1)
@@ -182,9 +183,17 @@ class SlurmCluster:
         self.run("scancel", "--quiet", "--user=root")
         self.until(lambda: not self.run("squeue", "-h").strip(), "no job is left")
         for node, state in self.states().items():
-            if state.startswith(("drain", "drng", "down")):
-                self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+            if state.startswith(_TO_RESUME):
+                self._resume(node)
         self.until(lambda: self.states() == dict.fromkeys(NODES, "idle"), "all nodes are idle")
+
+    def _resume(self, node: str) -> None:
+        try:
+            self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        except subprocess.CalledProcessError:
+            # one whose daemon has registered meanwhile is idle, and cannot be resumed
+            if self.states()[node].startswith(_TO_RESUME):
+                raise
 
     def stop(self) -> None:
         """End all daemons and what they run."""
