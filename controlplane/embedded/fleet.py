@@ -58,7 +58,8 @@ def stream(port: int) -> Service:
 def worker(queue: str, concurrency: int) -> Service:
     """Return a Celery worker for one queue.
 
-    The migrations before it have checked the project; the checks import all pages and routes.
+    It skips Django's checks, which import all pages and routes: the command that migrates the
+    database has made them.
     """
     return Service(
         f"worker-{queue}",

@@ -23,7 +23,7 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def normal(seed: int, name: str) -> float:
-    """Draw one standard normal number of a name: an eighth of the time of its `generator`."""
+    """Draw the standard normal number of a name; takes an eighth of the time of a `generator`."""
     first, second, *_ = stable_words(f"{seed} {name}")
     radius = math.sqrt(-2.0 * math.log((first + 1) / _WORDS))  # Box and Muller
     return radius * math.cos(math.tau * second / _WORDS)

@@ -45,8 +45,8 @@ from apps.scheduling.core.ranking_log import (
 _DRIFT: Final = 0.01  # of the bounds, before they are computed again
 _PER_DECAY = 1.0 / DECAY
 ROUNDING: Final = 1e-9
-# what the filters found: the filter, then 20 bits of free units, the lasting filter, the place
-# among the leaders, the room
+# what the filters found, as bits: 0-2 the filter, 3-22 the free units, 23-25 the lasting filter,
+# 26-35 the place among the leaders, from 36 on the room
 _LASTING: Final = 23
 _STATE: Final = (1 << _LASTING) - 1
 _CERTAIN: Final = 45.0  # widths below the limit: the chance to keep the speed is 0 to a double

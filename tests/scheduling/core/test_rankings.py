@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
-from apps.scheduling.core import expected, policies, ranking_log, ranking_search, rankings
+from apps.scheduling.core import (
+    expected,
+    policies,
+    ranking_leaders,
+    ranking_log,
+    ranking_search,
+    rankings,
+)
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
@@ -154,7 +161,10 @@ def test_the_snapshots_of_different_copies_are_not_confused() -> None:
 
 
 @pytest.mark.parametrize("application", range(3))
-def test_the_best_units_are_found_in_every_group_of_blocks(application: int) -> None:
+def test_the_best_units_are_found_in_every_group_of_blocks(
+    application: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking_leaders, "most", lambda _: 2)  # too few: the blocks are searched
     group = ranking_search.GROUP * expected.BLOCK
     cluster = topology((3,) * (group + 5 * expected.BLOCK))
     rng = np.random.default_rng(application)
