@@ -117,9 +117,6 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
-# Address of the event stream; empty without a stream process.
-_stream_origin = os.environ.get("BERTH_STREAM_ORIGIN", "")
-BERTH_STREAM_URL = f"{_stream_origin}/api/v1/stream/" if _stream_origin else ""
 BERTH_VERSION = "0.1.0"  # same as in pyproject.toml, checked by a test
 # The matrices are retrained after this number of new measured applications, or after this number
 # of wall seconds if there is at least one.

@@ -320,21 +320,24 @@ def test_an_unknown_topic_is_refused(bearer: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "allowed"),
+    ("origin", "host", "allowed"),
     [
-        ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
-        ("https://berth.example", "https://berth.example"),
-        ("https://evil.example", None),
+        ("http://127.0.0.1:8000", "127.0.0.1:8001", "http://127.0.0.1:8000"),
+        ("http://localhost:8000", "localhost:8001", "http://localhost:8000"),
+        ("http://localhost:8000", "127.0.0.1:8001", None),
+        ("http://127.0.0.1:8000", "localhost:8001", None),
+        ("https://berth.example", "127.0.0.1:8001", "https://berth.example"),
+        ("https://evil.example", "127.0.0.1:8001", None),
     ],
 )
 def test_only_known_origins_may_read(
-    bearer: dict[str, str], settings: Settings, origin: str, allowed: str | None
+    bearer: dict[str, str], settings: Settings, origin: str, host: str, allowed: str | None
 ) -> None:
     settings.BERTH_STREAM_ORIGIN = "http://127.0.0.1:8001"
     settings.CSRF_TRUSTED_ORIGINS = ["https://berth.example"]
 
     async def follow() -> None:
-        async with Reader({**bearer, "Origin": origin}) as reader:
+        async with Reader({**bearer, "Origin": origin, "Host": host}) as reader:
             await reader.events(1)
         assert reader.headers.get("access-control-allow-origin") == allowed
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
@@ -14,6 +13,7 @@ from apps.common.api.etags import compressed_tag
 from apps.common.api.input_checks import request_problem
 from apps.common.api.problems import MEDIA_TYPE, problem_content, problem_of_status
 from apps.common.infrastructure.request_id import begin_request, choose_request_id, end_request
+from apps.common.infrastructure.stream_origin import stream_origin
 
 API_VERSION: Final = "1.0"
 COMPRESSED_TYPES: Final = frozenset(
@@ -123,12 +123,12 @@ class SecurityHeadersMiddleware:
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
-        self._policy = content_security_policy(settings.BERTH_STREAM_ORIGIN)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Serve a request and add the headers."""
         response = self._get_response(request)
-        response.headers.setdefault("Content-Security-Policy", self._policy)
+        policy = content_security_policy(stream_origin(request.META.get("HTTP_HOST", "")))
+        response.headers.setdefault("Content-Security-Policy", policy)
         response.headers.setdefault(
             "Permissions-Policy", "camera=(), geolocation=(), microphone=()"
         )

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest
 
 from apps.accounts.core.roles import Role
 from apps.accounts.selectors import holds
+from apps.common.infrastructure.stream_origin import stream_origin
 from apps.dashboard.core.ranges import earlier_moment
 from apps.dashboard.selectors.frames import recorded_span
 from apps.inventory.selectors import ClusterTime, cluster, cluster_time
@@ -131,7 +131,7 @@ def shell_of(request: HttpRequest) -> Shell:
     sees_plans = holds(request.user, Role.OPERATOR)
     return Shell(
         cluster_name=facts.cluster_name if facts is not None else "",
-        stream_url=str(getattr(settings, "BERTH_STREAM_URL", "")) if signed_in else "",
+        stream_url=_stream_url(request) if signed_in else "",
         rail=tuple(
             tuple(
                 _shown(item, page or "", counts)
@@ -144,6 +144,12 @@ def shell_of(request: HttpRequest) -> Shell:
         clocks=clocks,
         past=_past(request, page or "", clocks) if clocks is not None else None,
     )
+
+
+def _stream_url(request: HttpRequest) -> str:
+    """Return the address of the event stream; empty if there is none."""
+    origin = stream_origin(request.get_host())
+    return f"{origin}/api/v1/stream/" if origin else ""
 
 
 def _past(request: HttpRequest, page: str, clocks: ClusterTime) -> Past:

@@ -200,7 +200,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
         return
     headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
-    cors = _cors(headers.get("origin"))
+    cors = _cors(headers.get("origin"), headers.get("host", ""))
     try:
         if scope["path"] == "/healthz":
             await respond(send, 200, b"ok\n", "text/plain", {})
@@ -229,8 +229,8 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-def _cors(origin: str | None) -> dict[str, str]:
-    if not origin or not may_read_from(origin):
+def _cors(origin: str | None, host: str) -> dict[str, str]:
+    if not origin or not may_read_from(origin, host):
         return {}
     return {
         "Access-Control-Allow-Origin": origin,

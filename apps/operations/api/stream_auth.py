@@ -1,7 +1,6 @@
 """Authentication of the event stream: by ticket, bearer token or browser session."""
 
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -10,9 +9,8 @@ from django.http.request import split_domain_port, validate_host
 from apps.accounts.core.principal import Credential, Principal
 from apps.accounts.selectors import current_principals, principal_by_token
 from apps.common.core.plain_text import has_control_character
+from apps.common.infrastructure.stream_origin import LOOPBACK, stream_origin
 from apps.operations.api.tickets import redeem_ticket
-
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def authenticate(
@@ -51,13 +49,14 @@ def is_known_host(host: str) -> bool:
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
-def may_read_from(origin: str) -> bool:
+def may_read_from(origin: str, host: str) -> bool:
     """Return True if pages of another origin may read the stream with the caller's cookies.
 
-    Pages of the same machine may, because `./dev run` serves pages and stream on two ports;
-    others must be listed in CSRF_TRUSTED_ORIGINS.
+    Pages of the same machine may, under the name by which they call the stream (its Host header),
+    because `./dev run` serves pages and stream on two ports; others must be listed in
+    CSRF_TRUSTED_ORIGINS.
     """
     if origin in settings.CSRF_TRUSTED_ORIGINS:
         return True
-    stream = urlsplit(settings.BERTH_STREAM_ORIGIN).hostname
+    stream = urlsplit(stream_origin(host)).hostname
     return stream in LOOPBACK and urlsplit(origin).hostname == stream

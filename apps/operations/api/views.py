@@ -32,6 +32,7 @@ from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.preconditions import require_generation
 from apps.common.core.problem_codes import ProblemCode
+from apps.common.infrastructure.stream_origin import stream_origin
 from apps.operations import selectors
 from apps.operations.api.serializers import (
     ChangesSerializer,
@@ -215,7 +216,7 @@ class StreamRedirect(ApiView):
                 ProblemCode.SERVICE_UNAVAILABLE,
                 "No event stream is configured here; follow /api/v1/changes/ instead.",
             )
-        target = settings.BERTH_STREAM_ORIGIN + request.get_full_path()
+        target = stream_origin(request.get_host()) + request.get_full_path()
         return Response(status=307, headers={"Location": target})
 
 
