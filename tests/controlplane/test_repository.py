@@ -80,3 +80,7 @@ def test_every_requirement_is_pinned_and_hashed() -> None:
 
 def test_the_development_requirements_hold_all_that_running_needs() -> None:
     assert pins("base.txt") <= pins("dev.txt")
+
+
+def test_the_requirements_of_mutation_testing_hold_all_that_tests_need() -> None:
+    assert pins("dev.txt") <= pins("mutate.txt")
