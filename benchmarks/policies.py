@@ -15,11 +15,13 @@ speed that the neighbours of a job lose when it starts, in jobs. Means over the 
 intervals, and the lead of the default over each policy, seed by seed. Stores the result unless it
 prints JSON: under the name N, or else as `policies`, with many units as `policies-many`, with
 parameters (`expected:kept=0.5:width=0.05`) as `policies-parameters`, with chosen policies as
-`policies-some`. Results do not depend on the number of processes.
+`policies-some`. Loads and seeds run side by side, one process for each core; results do not depend
+on their number.
 """
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -59,6 +61,7 @@ MEAN_SPEED = (
     0.7  # of a placed job, platform and neighbours included: turns a load into an arrival rate
 )
 HORIZON_S = 2400.0
+MOST_PROCESSES: Final = 8  # unless options ask for more
 MANY: Final = ((1, 0.5), (2, 0.25), (4, 0.125), (8, 0.125))  # units of a job, and their chance
 
 
@@ -176,13 +179,15 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
 
 
 def runs_of(options: argparse.Namespace) -> Iterator[Run]:
-    """Run all cells, in the given number of processes."""
-    if options.processes == 1:
-        for cell in cells_of(options):
+    """Run all cells, in at most the given number of processes."""
+    cells = cells_of(options)
+    processes = min(options.processes, len(cells))
+    if processes == 1:
+        for cell in cells:
             yield from cell.runs()
         return
-    with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
-        for runs in pool.map(Cell.runs, cells_of(options)):
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        for runs in pool.map(Cell.runs, cells):
             yield from runs
 
 
@@ -242,7 +247,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profiles", choices=list(PROFILES), help="default: all of them")
     parser.add_argument("--policies", type=names, default=list(POLICIES), help="default: all")
     parser.add_argument("--units", choices=("one", "many"), default="one", help="of a job")
-    parser.add_argument("--processes", type=int, default=1, help="side by side; default: 1")
+    cores = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    parser.add_argument("--processes", type=int, default=cores, help="side by side; 1.3 GB each")
     parser.add_argument("--json", action="store_true", help="print means; store nothing")
     parser.add_argument("--name", help="of the stored result; default: by the options")
     parser.add_argument("--results", type=Path, default=RESULTS)
