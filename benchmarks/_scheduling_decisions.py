@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from psycopg import abc
-from psycopg.adapt import PyFormat, Transformer
+from psycopg import abc, postgres
+from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.postgres import types
 from psycopg.pq import Format
 
@@ -116,7 +116,9 @@ def _record_sizes(decided: list[Placed], store: MemoryCluster) -> list[int]:
     grant = Grant(_JOB.id, _JOB.id, Claim("", [0], [0], [_NONE], whole=False), (0,), (), ())
     won = [(Proposal(sized_job, placed, 1e-4), grant) for placed in decided]
     rows = decisions.placed_rows(won, decisions.Occasion(agent, _NOW, 1.0), {_JOB.id: 0.1})
-    as_sent = Transformer()
+    # Its own adapters, as a cursor has: in the global ones, each call would add a subclass of the
+    # dumper of the last one, and make all later records slower.
+    as_sent = Transformer(AdaptersMap(postgres.adapters))
     write_json_fast(as_sent)
     as_sent.set_dumper_types(
         [types.get_oid(name) for name in decisions.COLUMNS.values()], Format.BINARY
