@@ -40,7 +40,7 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
     host = options.pop("host", parts.hostname or "")
     port = options.pop("port", str(parts.port or ""))
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "apps.common.infrastructure.postgresql",
         "NAME": name,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),

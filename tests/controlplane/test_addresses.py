@@ -15,7 +15,7 @@ from controlplane.settings.addresses import (
 def test_a_database_url_gives_every_part_of_the_address() -> None:
     database = database_from_url("postgresql://ann:s%40crt@db:5433/berth", conn_max_age_s=7)
     assert database == {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "apps.common.infrastructure.postgresql",
         "NAME": "berth",
         "USER": "ann",
         "PASSWORD": "s@crt",
