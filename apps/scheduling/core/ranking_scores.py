@@ -107,35 +107,24 @@ def update(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         _rank_all(cluster, ranking, demand, weights, scratch)
     has_drifted = abs(cluster.idle[0] - ranking.idle[0]) > _width(weights)
     if not is_known or (has_drifted and not are_kept(ranking.leaders)):
-        bound_all(cluster, ranking, weights)
+        _bound_all(cluster, ranking, weights)
 
 
 @jit(makes_arrays=False)
 def collect(cluster: Cluster, ranking: Ranking, weights: Weights) -> None:
-    """Collect the leaders from the blocks above the floor; the bounds stay as they are. O(S)."""
+    """Compute all bounds again, and collect the leaders from the blocks above the floor. O(S)."""
     leaders, spread, idle = ranking.leaders, weights.spread, cluster.idle[0]
     clear(leaders, ranking.base, -np.inf, idle)
+    _bound_all(cluster, ranking, weights)
     for b in range(ranking.bound.shape[0]):
-        if _highest(cluster, ranking, weights, b) > leaders.floor[FLOOR]:
+        if max(ranking.bound[b, 0], ranking.bound[b, 1]) > leaders.floor[FLOOR]:
             for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
                 if ranking.base[s, 0] - spread * cluster.busy[s] * idle > leaders.floor[FLOOR]:
                     join(leaders, ranking.base, s, cluster.busy[s], spread)
 
 
-# numbers that are never NaN, as in `bound`
-@jit(makes_arrays=False, fastmath={"nnan", "nsz"})
-def _highest(cluster: Cluster, ranking: Ranking, weights: Weights, b: int) -> float:
-    """Return the highest score in a block."""
-    highest, spread, idle = -np.inf, weights.spread, cluster.idle[0]
-    for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
-        score = ranking.base[s, 0] - spread * cluster.busy[s] * idle
-        highest = score if score > highest else highest
-    return highest
-
-
 @jit(makes_arrays=False)
-def bound_all(cluster: Cluster, ranking: Ranking, weights: Weights) -> None:
-    """Compute all bounds again. O(S)."""
+def _bound_all(cluster: Cluster, ranking: Ranking, weights: Weights) -> None:
     ranking.idle[0] = cluster.idle[0]
     for b in range(ranking.bound.shape[0]):
         bound(cluster, ranking, weights, b)

@@ -18,15 +18,7 @@ from apps.scheduling.core.copy_kernels import log_performance
 from apps.scheduling.core.expected import BLOCK, LOSS, STEPS, TIED, Weights
 from apps.scheduling.core.kernels import word
 from apps.scheduling.core.ranking_kernels import ELIGIBLE, Cluster, Demand, pressure
-from apps.scheduling.core.ranking_scores import (
-    ROUNDING,
-    Ranking,
-    bound,
-    bound_all,
-    collect,
-    reach,
-    reach_all,
-)
+from apps.scheduling.core.ranking_scores import ROUNDING, Ranking, bound, collect, reach, reach_all
 
 MOST_PLACES: Final = chance.MOST_PLACES
 GROUP: Final = 32  # blocks of which the highest bound is kept
@@ -157,8 +149,6 @@ def _list_from_leaders(
     listing.filled[0] = 0
     are_enough = _list_leaders(cluster, ranking, weights, listing, draw)
     ranking_leaders.note(leaders, ranking.base, are_enough)
-    if not are_enough:
-        bound_all(cluster, ranking, weights)
     return are_enough
 
 
@@ -170,15 +160,13 @@ def _list_leaders(
     leaders, idle, blocks = ranking.leaders, cluster.idle[0], ranking.bound.shape[0]
     spread, salt = weights.spread * idle, np.uint64(draw.seed) ^ _COIN
     least = ranking_leaders.best_scores(leaders, spread, listing.score) if draw.is_one else -np.inf
-    count = leaders.numbers[ranking_leaders.LEADERS]
-    has_top = draw.is_one and count > 0
-    top = listing.score[0] if has_top else ranking_leaders.highest_score(leaders, spread)
+    top = ranking_leaders.highest_score(leaders, spread)
     rest = ranking_leaders.others_reach(leaders, idle, weights.spread) + ROUNDING
     if not top - LOSS > rest:
         return False  # others may be as good
     least = min(least, top - LOSS) - _ROUNDED
     cap, start = _steps(top) - TIED, _start(draw.seed, blocks)
-    for i in range(count):
+    for i in range(leaders.numbers[ranking_leaders.LEADERS]):
         if leaders.base[i] - spread * leaders.busy[i] >= least:
             s = leaders.server[i]
             turn = (s // BLOCK - start) % blocks
