@@ -15,8 +15,8 @@ speed that the neighbours of a job lose when it starts, in jobs. Means over the 
 intervals, and the lead of the default over each policy, seed by seed. Stores the result unless it
 prints JSON: under the name N, or else as `policies`, with many units as `policies-many`, with
 parameters (`expected:kept=0.5:width=0.05`) as `policies-parameters`, with chosen policies as
-`policies-some`. Loads and seeds run side by side, one process for each core; results do not depend
-on their number.
+`policies-some`. Loads and seeds run side by side, by default one process for each core and at
+most eight; results do not depend on their number.
 """
 
 import argparse
@@ -248,7 +248,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--policies", type=names, default=list(POLICIES), help="default: all")
     parser.add_argument("--units", choices=("one", "many"), default="one", help="of a job")
     cores = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    parser.add_argument("--processes", type=int, default=cores, help="side by side; 1.3 GB each")
+    parser.add_argument(
+        "--processes", type=int, default=cores, help=f"side by side, 1.3 GB each; default: {cores}"
+    )
     parser.add_argument("--json", action="store_true", help="print means; store nothing")
     parser.add_argument("--name", help="of the stored result; default: by the options")
     parser.add_argument("--results", type=Path, default=RESULTS)
