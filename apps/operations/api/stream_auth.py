@@ -59,4 +59,5 @@ def may_read_from(origin: str, host: str) -> bool:
     if origin in settings.CSRF_TRUSTED_ORIGINS:
         return True
     stream = urlsplit(stream_origin(host)).hostname
-    return stream in LOOPBACK and urlsplit(origin).hostname == stream
+    page, _ = split_domain_port(origin.partition("://")[2])
+    return stream in LOOPBACK and page.strip("[]") == stream
