@@ -29,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_connection_without_news_is_used_as_it_is(asked: list[bool]) -> None:
+def test_a_connection_without_anything_to_read_is_not_asked(asked: list[bool]) -> None:
     fetch_rows("SELECT 1")
     before = connection.connection
     as_in_the_next_request()

@@ -14,6 +14,8 @@ from apps.common.infrastructure.stream_origin import stream_origin
         ("http://127.0.0.1:8001", "localhost:8000", "http://localhost:8001"),
         ("http://localhost:8001", "127.0.0.1", "http://127.0.0.1:8001"),
         ("http://127.0.0.1", "localhost", "http://localhost"),
+        ("http://[::1]:8001", "[::1]:8000", "http://[::1]:8001"),
+        ("http://[::1]:8001", "localhost:8000", "http://localhost:8001"),
         ("http://127.0.0.1:8001", "berth.example", "http://127.0.0.1:8001"),
         ("http://127.0.0.1:8001", "evil;example", "http://127.0.0.1:8001"),
         ("https://stream.example", "localhost:8000", "https://stream.example"),

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http.request import split_domain_port
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})  # names of this machine
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})  # names of this machine
 
 
 def stream_origin(host: str) -> str:
@@ -21,7 +21,7 @@ def stream_origin(host: str) -> str:
     """
     origin: str = settings.BERTH_STREAM_ORIGIN
     parts, (domain, _) = urlsplit(origin), split_domain_port(host)
-    if parts.hostname not in LOOPBACK or domain not in LOOPBACK:
+    if parts.hostname not in LOOPBACK or domain.strip("[]") not in LOOPBACK:
         return origin
     port = "" if parts.port is None else f":{parts.port}"
     return f"{parts.scheme}://{domain}{port}"
