@@ -17,6 +17,8 @@ from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Floats, Ints, Shorts
 
 PER_ROOT: Final = 3.0  # places for leaders, by the root of the number of servers
+SAMPLED: Final = 0.8  # of the places, for the servers that exceed a sampled floor
+STEP: Final = 31  # one server of so many is sampled; a prime, as platforms may alternate
 PLACE: Final = 26  # of `Ranking.base`: where the place of a leader is in what the filters found
 ROOM: Final = 36
 _MASK: Final = (1 << (ROOM - PLACE)) - 1
@@ -134,16 +136,38 @@ def best_scores(leaders: Leaders, spread: float, into: Floats) -> float:
     """Write the best scores, best first, and return the last; -inf of too few leaders. O(L)."""
     filled = 0
     for i in range(leaders.numbers[LEADERS]):
-        score = leaders.base[i] - spread * leaders.busy[i]
-        if filled == into.size and score <= into[filled - 1]:
-            continue
-        filled = min(filled + 1, into.size)
-        at = filled - 1
-        while at > 0 and into[at - 1] < score:
-            into[at] = into[at - 1]
-            at -= 1
-        into[at] = score
+        filled = _insert(into, filled, leaders.base[i] - spread * leaders.busy[i])
     return into[filled - 1] if filled == into.size else -np.inf
+
+
+@jit(makes_arrays=False)
+def sampled_floor(leaders: Leaders, base: Floats, busy: Floats, spread: float) -> float:
+    """Return a score that enough servers exceed for most of the places, by one server of `STEP`.
+
+    ``spread`` is times ``Cluster.idle``. The list is empty: its memory holds the best scores of
+    the sample. Returns -inf if the sample has too few servers. O(S / STEP).
+    """
+    wanted = int(SAMPLED * leaders.server.size / STEP)
+    if wanted == 0:
+        return -np.inf
+    filled = 0
+    for s in range(0, busy.size, STEP):
+        filled = _insert(leaders.base[:wanted], filled, base[s, 0] - spread * busy[s])
+    return leaders.base[wanted - 1] if filled == wanted else -np.inf
+
+
+@jit(makes_arrays=False, forceinline=True)
+def _insert(into: Floats, filled: int, score: float) -> int:
+    """Insert a score if it is among the best, and return the number of scores."""
+    if filled == into.size and score <= into[filled - 1]:
+        return filled
+    filled = min(filled + 1, into.size)
+    at = filled - 1
+    while at > 0 and into[at - 1] < score:
+        into[at] = into[at - 1]
+        at -= 1
+    into[at] = score
+    return filled
 
 
 @jit(makes_arrays=False, forceinline=True)

@@ -24,6 +24,7 @@ from apps.scheduling.core.ranking_kernels import (
 )
 from apps.scheduling.core.ranking_leaders import (
     FLOOR,
+    LEADERS,
     PLACE,
     ROOM,
     Leaders,
@@ -32,6 +33,7 @@ from apps.scheduling.core.ranking_leaders import (
     join,
     move,
     place_of,
+    sampled_floor,
 )
 from apps.scheduling.core.ranking_log import (
     COUNT,
@@ -112,11 +114,28 @@ def update(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 
 @jit(makes_arrays=False)
 def collect(cluster: Cluster, ranking: Ranking, weights: Weights) -> None:
-    """Compute all bounds again, and collect the leaders from the blocks above the floor. O(S)."""
-    leaders, spread, idle = ranking.leaders, weights.spread, cluster.idle[0]
+    """Compute all bounds again, and collect the leaders. O(S).
+
+    A sample tells from which score on the list will be almost full, so that few servers join only
+    to leave it.
+    """
+    leaders, idle = ranking.leaders, cluster.idle[0]
     clear(leaders, ranking.base, -np.inf, idle)
-    _bound_all(cluster, ranking, weights)
+    floor = sampled_floor(leaders, ranking.base, cluster.busy, weights.spread * idle)
+    _collect_above(cluster, ranking, weights, floor)
+    is_misled = floor > -np.inf and 4 * leaders.numbers[LEADERS] < leaders.server.size
+    if is_misled:
+        _collect_above(cluster, ranking, weights, -np.inf)
+
+
+@jit(makes_arrays=False)
+def _collect_above(cluster: Cluster, ranking: Ranking, weights: Weights, floor: float) -> None:
+    """Compute all bounds again, and collect the leaders of the servers above a floor. O(S)."""
+    leaders, spread, idle = ranking.leaders, weights.spread, cluster.idle[0]
+    clear(leaders, ranking.base, floor, idle)
+    ranking.idle[0] = idle
     for b in range(ranking.bound.shape[0]):
+        bound(cluster, ranking, weights, b)
         if max(ranking.bound[b, 0], ranking.bound[b, 1]) > leaders.floor[FLOOR]:
             for s in range(b * BLOCK, min(b * BLOCK + BLOCK, ranking.base.shape[0])):
                 if ranking.base[s, 0] - spread * cluster.busy[s] * idle > leaders.floor[FLOOR]:

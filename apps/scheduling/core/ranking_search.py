@@ -363,18 +363,33 @@ def _is_above(steps: int, turn: int, coin: int, key: Ints, at: int) -> bool:
 @jit(makes_arrays=False)
 def describe(cluster: Cluster, demand: Demand, best: Best) -> None:
     """Add the headroom and the expectations of units; scores become those shown."""
+    _read_servers(cluster, demand, best)
     for j in range(best.units.size):
-        s = best.servers[j]
-        best.score[j] += cluster.elsewhere[s]
-        others, lost, neighbours = max(cluster.server_units[s] - 1, 1), 0.0, 0.0
+        lost = 0.0
         for i in range(N_SOURCES):
-            felt = pressure(cluster, s, i)
+            felt = best.headroom[j, i]
             best.headroom[j, i] = demand.tolerated[i] - felt
             lost += log_performance(min(felt, 100.0), demand.tolerated[i])
-            neighbours += np.float64(cluster.server_exposure[s, i]) * demand.caused[i]
-        best.expectations[j, 0] = math.exp(demand.log_speed[cluster.platform[s]])
+        best.expectations[j, 0] = math.exp(best.expectations[j, 0])
         best.expectations[j, 1] = math.exp(lost)
-        best.expectations[j, 2] = math.exp(neighbours / others)
+        best.expectations[j, 2] = math.exp(best.expectations[j, 2])
+
+
+@jit(makes_arrays=False)
+def _read_servers(cluster: Cluster, demand: Demand, best: Best) -> None:
+    """Write the pressures as headroom and the logarithms of the expectations.
+
+    These are reads from memory, none of which waits for another.
+    """
+    for j in range(best.units.size):
+        s = best.servers[j]
+        others, neighbours = max(cluster.server_units[s] - 1, 1), 0.0
+        for i in range(N_SOURCES):
+            best.headroom[j, i] = pressure(cluster, s, i)
+            neighbours += np.float64(cluster.server_exposure[s, i]) * demand.caused[i]
+        best.score[j] += cluster.elsewhere[s]
+        best.expectations[j, 0] = demand.log_speed[cluster.platform[s]]
+        best.expectations[j, 2] = neighbours / others
         best.expectations[j, 3] = cluster.busy[s]
 
 

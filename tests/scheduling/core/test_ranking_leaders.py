@@ -205,6 +205,32 @@ def test_the_best_scores_are_in_order(places: int, best: list[float], last: floa
     assert into[:4].tolist() == best
 
 
+@pytest.mark.parametrize(
+    ("places", "floor"),
+    [
+        *((38, -np.inf), (39, 99.0), (77, 99.0), (78, 90.0), (117, 68.0), (155, 37.0)),
+        *((194, 6.0), (233, -np.inf)),  # 6 of a sample of 5
+    ],
+)
+def test_a_floor_for_leaders_follows_from_a_sample(places: int, floor: float) -> None:
+    leaders, _ = joined([], places)
+    base = np.array([[130.0 - server, 0.0] for server in range(125)])  # five are sampled
+    busy = np.zeros(125)
+    busy[0] = 0.5  # so that it has 130 - 80 * 0.5 = 90
+    assert ranking_leaders.sampled_floor(leaders, base, busy, 80.0) == floor
+
+
+def test_a_sample_of_the_best_servers_alone_does_not_leave_too_few_leaders() -> None:
+    """The sampled servers are all 49 that are fast, so no server exceeds their score."""
+    platforms = tuple(f"p{i}" for i in range(ranking_leaders.STEP))
+    store = MemoryCluster(topology((4,) * 1500, platforms=platforms), is_compiled=True)
+    fast = np.where(np.arange(len(platforms)) == 0, 1.0, 0.5)
+    live = FusedExpected()
+    live.place(store.view(), [request(platform_speed=fast)], np.random.default_rng(1))
+    leaders = leaders_of(live, 0)
+    assert (leaders.numbers[LEADERS], leaders.numbers[WAIT]) == (49, 0)
+
+
 @pytest.mark.parametrize(("servers", "places"), [(1, 4), (10_000, 301), (10**8, 1023)])
 def test_places_grow_with_the_root_of_the_number_of_servers(servers: int, places: int) -> None:
     assert ranking_leaders.most(servers) == places
