@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 PROJECT: Final = Path(__file__).resolve().parent.parent
-START_TIMEOUT_S: Final = 120.0
+START_TIMEOUT_S: Final = 300.0  # the first start of a checkout compiles kernels
 STOP_TIMEOUT_S: Final = 15.0
 OURS: Final = ("DATABASE_URL", "REDIS_URL", "BERTH_")
 

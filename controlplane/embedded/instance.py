@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -149,6 +150,15 @@ def migrations_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(PROJECT.glob("apps/*/migrations/*.py")):
         digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def kernels_digest() -> str:
+    """Return a digest of what compiled kernels depend on, to detect new ones without numba."""
+    digest = hashlib.sha256(sys.version.encode())
+    for pattern in ("requirements/*.txt", "apps/*/core/**/*.py"):
+        for path in sorted(PROJECT.glob(pattern)):
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -16,6 +16,7 @@ from controlplane.embedded.instance import (
     MEBIBYTE,
     PROJECT,
     InstanceDirectory,
+    kernels_digest,
     migrations_digest,
     require_space,
 )
@@ -110,6 +111,9 @@ class Session:
         state["policy"] = self.options.policy or state.get("policy") or DEFAULT_POLICY
         self.instance.save("state", state)
         self.environment["BERTH_POLICY"] = state["policy"]
+        if state.get("kernels") != (digest := kernels_digest()):
+            self._compile_kernels()
+            self.instance.save("state", {**state, "kernels": digest})
         return password
 
     def open(self) -> None:
@@ -199,6 +203,31 @@ class Session:
         self.environment["BERTH_TOKEN"] = token.read_text().strip()
         return password
 
+    def _compile_kernels(self) -> None:
+        """Compile the kernels of the workers and the emulator before cluster time runs.
+
+        Compilation takes a minute, which is an hour of cluster time: jobs would miss their targets
+        before they are placed.
+        """
+        self.progress.begin("Compiling kernels, only now and when they change")
+        emulation = ["emulation"] if self.backend == EMULATED else []
+        compilers = [
+            self._manage_in_background("compile_kernels", kernels)
+            for kernels in ("scheduling", "classification", *emulation)
+        ]
+        try:
+            while running := [each for each in compilers if each.exit_code is None]:
+                done = len(compilers) - len(running)
+                self.progress.update(f"{done}/{len(compilers)} groups of kernels")
+                time.sleep(WATCH_INTERVAL_S)
+        finally:
+            stop_all(compilers, timeout_s=1.0)
+        for each in compilers:
+            if each.exit_code != 0:
+                require_space(self.instance.home, MIN_FREE_BYTES)
+                raise LauncherError(f"{each.describe_end()} (log: {each.log}).")
+        self.progress.end()
+
     def _launch(
         self, service: fleet.Service, environment: Mapping[str, str] | None = None
     ) -> Child:
@@ -245,8 +274,9 @@ class Session:
         process.wait()
         return "".join(lines)
 
-    def _manage_in_background(self, name: str) -> Child:
-        command = bound_to_parent([sys.executable, str(PROJECT / "manage.py"), name])
+    def _manage_in_background(self, *arguments: str) -> Child:
+        command = bound_to_parent([sys.executable, str(PROJECT / "manage.py"), *arguments])
+        name = "-".join(arguments)
         log = self.instance.new_log(name)
         return start(name, command, log=log, environment=self.environment)
 

@@ -61,6 +61,7 @@ def end_session(pid: int) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_keeps_its_connection_between_tasks() -> None:
     worker = fixups.DjangoWorkerFixup(app)  # type: ignore[attr-defined]  # not in its stubs
+    connection.close()  # earlier tests have opened it: it may be as old as `CONN_MAX_AGE`
     first = session()
     for _ in range(3):
         worker.on_task_prerun(sender=TASK)

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.embedded import instance as instance_module
 from controlplane.embedded import options
-from controlplane.embedded.instance import InstanceDirectory, require_space, socket_directory
+from controlplane.embedded.instance import (
+    PROJECT,
+    InstanceDirectory,
+    kernels_digest,
+    require_space,
+    socket_directory,
+)
 from controlplane.embedded.join import client_environment, running_environment
 from controlplane.embedded.launcher import (
     _announce,
@@ -191,3 +198,33 @@ def test_the_token_is_shown_only_at_the_first_start(
     _announce(session, password)
     assert token in output.getvalue()
     assert ("secret" in output.getvalue()) is (password is not None)
+
+
+@pytest.mark.parametrize("changed", ["requirements/base.txt", "apps/a/core/b/kernel.py"])
+def test_kernels_are_compiled_again_when_what_they_depend_on_has_changed(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance_module, "PROJECT", tmp_path)
+    file = tmp_path / changed
+    file.parent.mkdir(parents=True)
+    file.write_text("before")
+    before = kernels_digest()
+    (tmp_path / "README.md").write_text("another")
+    assert kernels_digest() == before
+    file.write_text("after")
+    assert kernels_digest() != before
+
+
+def test_a_start_whose_kernels_do_not_compile_says_why(tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": str(PROJECT), "DJANGO_SETTINGS_MODULE": "missing"}
+    session = Session(
+        options.parse([]),
+        InstanceDirectory(tmp_path),
+        Servers("", ""),
+        environment,
+        Progress(stream=io.StringIO()),
+    )
+    with pytest.raises(
+        LauncherError, match=r"compile_kernels-scheduling ended with code 1: .*'missing'"
+    ):
+        session._compile_kernels()

@@ -28,6 +28,7 @@ class Kernels(StrEnum):
     """Groups of kernels that are compiled together."""
 
     CLASSIFICATION = "classification"
+    EMULATION = "emulation"
     SCHEDULING = "scheduling"
     PLACEMENT = "placement"
 

@@ -1,4 +1,10 @@
-"""Response times of the page with 2,000 placements on each plot."""
+"""Response times of the page with 2,000 placements on each plot.
+
+The limits hold on a machine that draws `DRAWING` in `DRAWING_MS`. On one that takes k times longer
+while the test runs, k times the limit holds.
+"""
+
+from typing import Final
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,6 +20,27 @@ MEASURE = """([name]) => new Promise((resolve) => {
     };
     look();
 })"""
+
+
+DRAWING = """() => {
+    const namespace = "http://www.w3.org/2000/svg";
+    const draw = () => {
+        const began = performance.now();
+        const svg = document.createElementNS(namespace, "svg");
+        document.body.append(svg);
+        for (let i = 0; i < 2000; i += 1) {
+            const circle = document.createElementNS(namespace, "circle");
+            circle.setAttribute("cx", i);
+            circle.setAttribute("r", 3);
+            svg.append(circle);
+        }
+        svg.getBoundingClientRect();
+        svg.remove();
+        return performance.now() - began;
+    };
+    return Math.min(...Array.from({ length: 5 }, draw));
+}"""
+DRAWING_MS: Final = 12.0
 
 
 LASSO = f"""async () => {{
@@ -52,6 +79,11 @@ def full(visitor: Visitor, workers: None) -> Page:
     return page
 
 
+def allowed(page: Page, limit_ms: float) -> float:
+    """Return a limit in ms, longer if this machine draws more slowly now."""
+    return limit_ms * max(1.0, page.evaluate(DRAWING) / DRAWING_MS)
+
+
 def fastest(page: Page, name: str, picked: list[int]) -> float:
     """Return the shortest response time over several picks in ms; the machine is shared."""
     took = []
@@ -64,20 +96,22 @@ def fastest(page: Page, name: str, picked: list[int]) -> float:
 
 
 def test_a_pick_appears_on_all_plots_within_50_ms(full: Page) -> None:
-    assert fastest(full, "calibrate.pick", [100, 500, 900, 1300, 1700]) <= 50.0
+    took_ms = fastest(full, "calibrate.pick", list(range(100, 1900, 150)))
+    assert took_ms <= allowed(full, 50.0)
 
 
 def test_weights_are_seen_within_100_ms(full: Page) -> None:
     for i, point in enumerate([150, 550, 950]):
         click(full, SCREENS[i], point)
     expect(full.locator("#cal-bars svg")).to_be_visible()
-    assert fastest(full, "calibrate.weights", list(range(1050, 1950, 50))) <= 100.0
+    took_ms = fastest(full, "calibrate.weights", list(range(1050, 1950, 50)))
+    assert took_ms <= allowed(full, 100.0)
 
 
 def test_a_lasso_over_2000_placements_takes_at_most_30_ms(full: Page) -> None:
     took = full.evaluate(LASSO)
     print(f"lasso: {', '.join(f'{ms:.0f}' for ms in took)} ms")  # noqa: T201 - the figure shown
-    assert min(took) <= 30.0
+    assert min(took) <= allowed(full, 30.0)
 
 
 def test_the_placements_and_those_to_show_are_requested_at_once(

@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.common.infrastructure.collector import spare_loaded_objects
+from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
 from apps.execution.backends.emulated.launch_delays import MEASURED
@@ -84,7 +85,8 @@ class Command(BaseCommand):
                 now = time.monotonic()
                 Emulator(plane, wall_s=now, probe_failures=failures).tick(now)
                 return
-            warm_up(options["world"])
+            with warming_up(Kernels.EMULATION):
+                warm_up(options["world"])
             spare_loaded_objects()
 
             def create(wall_s: float) -> Emulator:
