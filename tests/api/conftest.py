@@ -55,18 +55,19 @@ def stranger(db: None) -> User:
     return user
 
 
+def client_of(user: User, role: Role | None = None) -> APIClient:
+    """Return a client that speaks with a new token of a user."""
+    speaking = APIClient()
+    secret = create_token(user=user, name="test", role=role).secret
+    speaking.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
+    speaking.get("/api/v1/me/")  # the first use of a token writes when; later ones do not
+    return speaking
+
+
 @pytest.fixture
 def as_user() -> Speak:
     """Return a maker of clients that speak with a token of the given user."""
-
-    def client(user: User, role: Role | None = None) -> APIClient:
-        speaking = APIClient()
-        secret = create_token(user=user, name="test", role=role).secret
-        speaking.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
-        speaking.get("/api/v1/me/")  # the first use of a token writes when; later ones do not
-        return speaking
-
-    return client
+    return client_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from apps.profiling.models import ProfilingRun
 from apps.profiling.services import record_begun, record_done, record_progress
 from tests import factories
 from tests.api.conftest import Speak
-from tests.api.test_schema import check_answer
+from tests.api.schema import check_answer
 
 URL = "/api/v1/applications/sort/profiling-runs/"
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
-from django.db import transaction
 from pytest_django import DjangoDbBlocker, Settings
 
 from apps.dashboard.views.figures import FIGURES as DRAWN
@@ -25,6 +24,7 @@ from tests.permissions.rules import (
     page,
 )
 from tests.permissions.scene import Scene, build_scene
+from tests.rollback import rolled_back
 
 DENIED = {401, 403, 404, 405}
 
@@ -68,9 +68,8 @@ CELLS = _cells()
 @pytest.fixture(scope="module")
 def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Keep one transaction for all tests; pytest-django's own ends with each test."""
-    with django_db_blocker.unblock(), transaction.atomic():
+    with django_db_blocker.unblock(), rolled_back():
         yield
-        transaction.set_rollback(True)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +86,8 @@ def installation(settings: Settings) -> None:
 @pytest.fixture
 def undone(scene: Scene) -> Iterator[Scene]:
     """The scene; what the test writes is undone."""
-    with transaction.atomic():
+    with rolled_back():
         yield scene
-        transaction.set_rollback(True)
 
 
 def request(scene: Scene, cell: Cell, who: Who) -> Any:

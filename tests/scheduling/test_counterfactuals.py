@@ -20,7 +20,7 @@ from apps.scheduling.services.counterfactuals import Changes, counterfactual, si
 from apps.scheduling.services.flips import flips
 from apps.workloads.models import Job
 from tests import factories
-from tests.api.test_schema import check_answer
+from tests.api.schema import check_answer
 from tests.scheduling.core.clusters import idle, request, topology
 from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
 

@@ -36,7 +36,7 @@ from apps.scheduling.services.shadow_turns import ShadowWorker
 from apps.scheduling.services.shadows import prune_shadows, start_shadow, stop_shadow
 from apps.workloads.models import Job
 from tests import factories
-from tests.api.test_schema import check_answer
+from tests.api.schema import check_answer
 from tests.scheduling.world import ME, build, claimed, known, proposal, put, waiting, work
 
 pytestmark = pytest.mark.django_db

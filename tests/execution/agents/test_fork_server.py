@@ -26,6 +26,18 @@ task = Task(sys.argv[1], Command([]) if sys.argv[2] == "prepared" else None)
 task.stop("stopped")
 task.run()
 """
+ENDED_EARLY = """
+import sys
+from apps.execution.backends.agent.command import Command
+
+command = Command([sys.argv[1]])
+command.wait()
+order = {"command": ["true"], "environment": {}, "working_directory": "/", "cpus": [0]}
+try:
+    command.run(order)
+except OSError as error:
+    print(error)
+"""
 
 
 @pytest.fixture
@@ -182,6 +194,18 @@ def test_a_group_that_cannot_be_joined_is_said(state: Path, server: ForkServer) 
         127,
         f"the command could not be started: [Errno 2] No such file or directory: '{missing}'",
     )
+
+
+def test_a_process_that_has_ended_before_its_order_says_why(tmp_path: Path) -> None:
+    missing = tmp_path / "no-such-group/cgroup.procs"
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", ENDED_EARLY, missing],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"[Errno 2] No such file or directory: '{missing}'\n"
 
 
 @pytest.mark.parametrize("process", ["prepared", "not prepared"])

@@ -78,7 +78,8 @@ class Command:
             if account is not None and is_other
             else None,
         }
-        with open(self._orders, "wb") as orders, suppress(BrokenPipeError):
+        # a process that has ended said why; what is written to it is sent as the file is closed
+        with suppress(BrokenPipeError), open(self._orders, "wb") as orders:
             orders.write(json.dumps(body).encode())
 
     def failure(self) -> str:
