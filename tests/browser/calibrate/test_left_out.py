@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from apps.placement.models import CurveObjective, Front
 from tests.browser.calibrate.acts import (
     NEWS,
+    accept,
     axis,
     bound,
     click,
@@ -46,7 +47,7 @@ def left_out(page: Page) -> Locator:
 def weighed(page: Page) -> None:
     """Accept three placements, and wait for their weights."""
     for point in (0, 1, 2):
-        click(page, "P-D", point)
+        accept(page, "P-D", point)
     expect(page.locator("#cal-bars")).to_be_visible()
 
 
@@ -133,7 +134,7 @@ def test_picks_on_a_plot_of_an_objective_deleted_meanwhile_are_left_out(priced: 
     click(priced, "P-money", 3)
     CurveObjective.objects.all().delete()
     for point in (0, 1, 2):
-        click(priced, "P-D", point)
+        accept(priced, "P-D", point)
     expect(left_out(priced)).to_contain_text("The objective money does not exist")
     expect(screen(priced, "P-C")).to_be_visible()
     expect(priced.locator("#cal-bars")).to_be_visible()
@@ -144,6 +145,7 @@ def test_a_set_is_saved_again_without_an_objective_deleted_meanwhile(bounded: Pa
     expect(bounded.locator("#cal-check-meta")).to_have_text(
         re.compile("optimal in|after"), timeout=60_000
     )
+    expect(bounded.locator("#cal-preview-sub")).to_contain_text("Finished", timeout=60_000)
     CurveObjective.objects.all().delete()
     named(bounded, "cheap no more")
     save = bounded.get_by_role("button", name="Save", exact=True)

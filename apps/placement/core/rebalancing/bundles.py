@@ -28,6 +28,7 @@ MAX_TARGETS: Final = 4  # acceptable targets of a container that are compared
 MAX_CHECKED: Final = 16  # targets checked to find them
 LOW_PRESSURE: Final = 50.0
 MIN_GAIN: Final = 1e-9
+DIGITS: Final = 12  # after the point, of F when placements are compared; more is rounding error
 
 
 class BundlePurpose(StrEnum):
@@ -336,8 +337,9 @@ class BundleBuilder:
             state.move(container, target)
             if self._guarantee.keeps_speed([target]):
                 compared += 1
-                if state.value < lowest:
-                    best, lowest = target, state.value
+                value = round(state.value, DIGITS)
+                if value < lowest:
+                    best, lowest = target, value
             state.move(container, source)
             state.value = before
             if compared == MAX_TARGETS:

@@ -19,7 +19,12 @@ from typing import Final
 
 from apps.inventory.core.snapshot import Ints
 from apps.placement.core.rebalancing.bound import bound, gap
-from apps.placement.core.rebalancing.bundles import Bundle, BundleBuilder, BundleCandidate
+from apps.placement.core.rebalancing.bundles import (
+    DIGITS,
+    Bundle,
+    BundleBuilder,
+    BundleCandidate,
+)
 from apps.placement.core.rebalancing.cluster import RunningCluster, objective_value
 from apps.placement.core.rebalancing.obstacles import Obstacle
 
@@ -167,7 +172,7 @@ class _GreedySearch:
                 if self._builder.obstacle is not None:
                     self._obstacles[self._builder.obstacle] += 1
                 continue
-            rate = bundle.gain / len(bundle.migrations)
+            rate = round(bundle.gain / len(bundle.migrations), DIGITS)
             is_old = version != len(self._applied) and heap and rate < -heap[0][0]
             if version < 0 or is_old:
                 heapq.heappush(heap, (-rate, next(ties), candidate, len(self._applied)))
