@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import transaction
 
@@ -13,7 +14,7 @@ def rolled_back() -> Iterator[None]:
     Code sees no transaction around it, as in a Django test case: it may open durable ones, and its
     locks are checked from its own transactions on.
     """
-    block = transaction.atomic()
+    block: Any = transaction.atomic()  # whose mark is not in its stubs
     block._from_testcase = True
     with block:
         yield
