@@ -113,7 +113,8 @@ class Session:
         self.environment["BERTH_POLICY"] = state["policy"]
         if state.get("kernels") != (digest := kernels_digest()):
             self._compile_kernels()
-            self.instance.save("state", {**state, "kernels": digest})
+            state["kernels"] = digest
+            self.instance.save("state", state)
         return password
 
     def open(self) -> None:
@@ -215,17 +216,16 @@ class Session:
             self._manage_in_background("compile_kernels", kernels)
             for kernels in ("scheduling", "classification", *emulation)
         ]
+        done = 0
         try:
-            while running := [each for each in compilers if each.exit_code is None]:
-                done = len(compilers) - len(running)
-                self.progress.update(f"{done}/{len(compilers)} groups of kernels")
+            while done < len(compilers):
                 time.sleep(WATCH_INTERVAL_S)
+                for failed in [each for each in compilers if each.exit_code]:
+                    self._require_running(failed)
+                done = sum(each.exit_code == 0 for each in compilers)
+                self.progress.update(f"{done}/{len(compilers)} groups of kernels")
         finally:
             stop_all(compilers, timeout_s=1.0)
-        for each in compilers:
-            if each.exit_code != 0:
-                require_space(self.instance.home, MIN_FREE_BYTES)
-                raise LauncherError(f"{each.describe_end()} (log: {each.log}).")
         self.progress.end()
 
     def _launch(

@@ -135,9 +135,11 @@ def test_kernels_are_compiled_before_cluster_time_runs(
     run: "subprocess.Popen[str]", place: Place
 ) -> None:
     assert InstanceDirectory(place.home).load("state")["kernels"] == kernels_digest()
-    assert (
-        "compiled the kernels" in (place.home / "logs/compile_kernels-emulation.log").read_text()
+    compiled, started = (
+        place.home / "logs" / name for name in ("compile_kernels-emulation.log", "start_clock.log")
     )
+    assert compiled.read_text() == "compiled the kernels of emulation\n"
+    assert compiled.stat().st_mtime < started.stat().st_mtime
 
 
 def test_a_killed_process_is_started_again(run: "subprocess.Popen[str]") -> None:

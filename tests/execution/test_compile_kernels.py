@@ -7,7 +7,6 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.common.infrastructure.warm_up import Kernels
 from controlplane.embedded.instance import PROJECT
 
 COUNT = """
@@ -28,9 +27,8 @@ print(len(loaded()) > 20, [name for name, missed in loaded() if missed])
 
 
 def test_the_next_process_loads_all_kernels() -> None:
-    groups = [str(group) for group in (Kernels.SCHEDULING, Kernels.CLASSIFICATION)]
     output = StringIO()
-    call_command("compile_kernels", *groups, "emulation", stdout=output)
+    call_command("compile_kernels", "scheduling", "classification", "emulation", stdout=output)
     assert output.getvalue().splitlines() == [
         "compiled the kernels of scheduling",
         "compiled the kernels of classification",

@@ -28,7 +28,7 @@ MAX_TARGETS: Final = 4  # acceptable targets of a container that are compared
 MAX_CHECKED: Final = 16  # targets checked to find them
 LOW_PRESSURE: Final = 50.0
 MIN_GAIN: Final = 1e-9
-DIGITS: Final = 12  # after the point, of F when placements are compared; more is rounding error
+DIGITS: Final = 12  # after the point, to which F is compared; further ones are rounding errors
 
 
 class BundlePurpose(StrEnum):
