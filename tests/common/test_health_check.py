@@ -1,5 +1,6 @@
 """The health check of kept database connections."""
 
+import select
 from typing import Any
 
 import psycopg
@@ -61,12 +62,19 @@ def end_backend(pid: int) -> None:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
 
 
+def wait_until_readable(kept: psycopg.Connection[Any]) -> None:
+    """Wait for the notice: the server process of this connection sends it when it gets to run."""
+    readable, _, _ = select.select([kept], [], [], 60)
+    assert readable
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_notice_is_no_reason_to_replace_a_connection(asked: list[bool]) -> None:
     fetch_nothing("LISTEN news")
     before = connection.connection
     with psycopg.connect(before.info.dsn, autocommit=True) as other:
         other.execute("NOTIFY news")
+    wait_until_readable(before)
     as_in_the_next_request()
     assert fetch_rows("SELECT 2") == [(2,)]
     assert connection.connection is before
