@@ -3,16 +3,22 @@
 Every process runs `celery beat`. The one that holds a lease in the broker sends the messages. If
 it dies, its lease expires and another process takes over. The lease is in the broker because
 messages need the broker anyway: without it there is nothing to send.
+
+Each task has its own phase, so that tasks with the same interval do not all run at the same
+moment: together, they would keep jobs waiting for the processors.
 """
 
 import logging
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 from uuid import uuid4
 
 import redis
-from celery.beat import PersistentScheduler
+from celery.beat import PersistentScheduler, ScheduleEntry
+from celery.schedules import schedstate
+from django.conf import settings
 
 from apps.common.infrastructure.notifications import broker
 
@@ -22,6 +28,8 @@ KEY: Final = "beat:lease"
 LEASE_S: Final = 5.0
 POLL_S: Final = 1.0  # between two renewals, or two attempts of a process that stands by
 TAKEOVER_S: Final = LEASE_S + POLL_S  # after the last renewal of a process that died
+
+GOLDEN: Final = (5**0.5 - 1) / 2  # multiples of it, modulo 1, differ from each other
 
 _STATES: Final = {True: "sends them", False: "stands by"}
 _TAKE: Final = """
@@ -81,8 +89,48 @@ class BeatLease:
         return bool(broker().eval(script, 1, KEY, self._owner, *arguments))
 
 
+@lru_cache(maxsize=1)
+def _phases() -> dict[str, float]:
+    """Return the phase of each entry as a share of its interval.
+
+    The entries of one interval are spread evenly over it; the first ones of two intervals differ.
+    """
+    groups: dict[float, list[str]] = {}
+    for name, entry in settings.CELERY_BEAT_SCHEDULE.items():
+        groups.setdefault(entry["schedule"], []).append(name)
+    return {
+        name: (place + number * GOLDEN % 1.0) / len(group)
+        for number, group in enumerate(groups.values())
+        for place, name in enumerate(group)
+    }
+
+
+class SpreadEntry(ScheduleEntry):
+    """A periodic task that is due at the multiples of its interval plus its phase."""
+
+    def is_due(self) -> Any:
+        """Return whether the task is due, and the seconds to its next run or until it is due."""
+        if self.name not in _phases():  # Celery's own entries
+            return super().is_due()
+        interval_s = self.schedule.seconds
+        phase_s = _phases()[self.name] * interval_s
+        last_s, now_s = self.last_run_at.timestamp(), self.default_now().timestamp()
+        due_s = last_s + _until_next(last_s - phase_s, interval_s)
+        if due_s > now_s:
+            return schedstate(is_due=False, next=due_s - now_s)
+        return schedstate(is_due=True, next=_until_next(now_s - phase_s, interval_s))
+
+
+def _until_next(at_s: float, interval_s: float) -> float:
+    """Return the seconds from a moment to the next multiple of the interval, at least one ms."""
+    left_s = interval_s - at_s % interval_s
+    return left_s if left_s >= 1e-3 else left_s + interval_s
+
+
 class StandbyScheduler(PersistentScheduler):
     """Sends periodic tasks while this process has the lease, else stands by."""
+
+    Entry = SpreadEntry
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._lease, self._is_active = BeatLease(), False

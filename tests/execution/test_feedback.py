@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -588,3 +589,31 @@ def test_jobs_that_run_otherwise_than_sized_do_not_change_the_allowance(world: W
     update_from_feedback()
     assert PredictionError.objects.filter(job=fixed).exists()
     assert not SpeedRatio.objects.exists()
+
+
+def test_of_many_jobs_of_an_application_a_sample_is_observed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feedback, "MOST", 2)
+    jobs = [world.running(since_s=now() - 700.0) for _ in range(3)]
+    for job in jobs:
+        factories.sample(job, now() - 10.0, progress=0.1)
+    running = {job.id for job in jobs}
+    ended = {world.ran().id for _ in range(3)}
+    observed: list[set[Any]] = []
+    for _ in range(2):
+        before = set(PredictionError.objects.values_list("job_id", flat=True))
+        update_from_feedback()
+        observed.append(set(PredictionError.objects.values_list("job_id", flat=True)) - before)
+    assert [len(jobs & ended) for jobs in observed] == [2, 1]
+    assert [len(jobs & running) for jobs in observed] == [2, 1]
+
+
+def test_only_the_newest_ended_jobs_are_considered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feedback, "NEWEST_ENDED", 1)
+    world.ran(finished_at=wall() - timedelta(seconds=20))
+    newest = world.ran()
+    update_from_feedback()
+    assert set(PredictionError.objects.values_list("job_id", flat=True)) == {newest.id}

@@ -45,13 +45,23 @@ from apps.workloads.core.targets import read_target
 
 _LOCK: Final = 7103  # advisory lock
 ENDED_WITHIN_S: Final = 600.0  # wall seconds for which an ended job is still observed
+NEWEST_ENDED: Final = 4096  # ended jobs that are considered at once
+# Jobs of each application that are observed at once, of running and of ended ones each: a random
+# sample if more are due. What an application learns depends on its newest `MAX_OBSERVATIONS`.
+MOST: Final = 4 * MAX_OBSERVATIONS
 CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a
 # profile, and its kind and target match. After a migration, or after it was given units, it is
 # observed again, on its new allocations.
 _DUE_JOBS: Final = """
-WITH observable AS (
+WITH candidate AS (
+    SELECT * FROM workloads_job WHERE state = 'running'
+    UNION ALL (
+        SELECT * FROM workloads_job
+        WHERE state = 'succeeded' AND finished_at > now() - make_interval(secs => %(within_s)s)
+        ORDER BY finished_at DESC LIMIT %(newest)s)
+), observable AS (
     SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
            j.duration_s, j.attempts, j.started_s, a.kind, j.grown_s IS NULL AS is_whole,
            CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
@@ -59,7 +69,7 @@ WITH observable AS (
            greatest(e.cluster_s, j.started_s, m.moved_s, j.grown_s) AS since_s,
            coalesce(e.cluster_s >= greatest(j.started_s, m.moved_s, j.grown_s), false)
                AS is_continued
-    FROM workloads_job j
+    FROM candidate j
     JOIN workloads_application a ON a.id = j.application_id
     JOIN classification_profile p ON p.application_id = a.id AND p.is_current
     LEFT JOIN LATERAL (
@@ -68,16 +78,22 @@ WITH observable AS (
     CROSS JOIN LATERAL (
         SELECT max(ended_s) AS moved_s FROM execution_migration
         WHERE job_id = j.id AND started_s IS NOT NULL) m
-    WHERE (j.state = 'running'
-           OR j.state = 'succeeded' AND j.finished_at > now() - make_interval(secs => %s))
-      AND j.units_pending = 0
+    WHERE j.units_pending = 0
       AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
                       ELSE j.target_kind IN ('completion_time', 'best_effort')
                                AND j.input_bytes > 0
-                           OR j.target_kind = 'ips' AND a.kind = 'single_node' END)
-SELECT * FROM observable
-WHERE coalesce(finished_s, %s) - since_s >= CASE WHEN finished_s IS NOT NULL THEN %s
-                                                 WHEN is_continued THEN %s ELSE %s END
+                           OR j.target_kind = 'ips' AND a.kind = 'single_node' END
+), due AS (
+    SELECT *, row_number() OVER (PARTITION BY application_id, finished_s IS NULL
+                                 ORDER BY random()) AS place
+    FROM observable
+    WHERE coalesce(finished_s, %(now_s)s) - since_s >= CASE
+        WHEN finished_s IS NOT NULL THEN %(ended_s)s
+        WHEN is_continued THEN %(every_s)s ELSE %(first_s)s END
+)
+SELECT id, application_id, target, target_kind, input_bytes, tasks_total, units, duration_s,
+       attempts, started_s, kind, is_whole, finished_s, number, since_s
+FROM due WHERE place <= %(most)s
 ORDER BY since_s, id
 """
 _SAMPLES: Final = """
@@ -178,13 +194,21 @@ def _try_lock() -> Iterator[bool]:
 
 
 def _due_jobs() -> list[_DueJob]:
-    parameters = [ENDED_WITHIN_S, cluster_now(), MIN_S, EVERY_S, FIRST_S]
+    parameters: dict[str, Any] = {
+        "within_s": ENDED_WITHIN_S,
+        "newest": NEWEST_ENDED,
+        "now_s": cluster_now(),
+        "ended_s": MIN_S,
+        "every_s": EVERY_S,
+        "first_s": FIRST_S,
+        "most": MOST,
+    }
     return [_read_due(row) for row in fetch_rows(_DUE_JOBS, parameters)]
 
 
 def _read_due(row: tuple[Any, ...]) -> _DueJob:
     job, application, target, kind, input_bytes, tasks, units, duration_s, attempts, *rest = row
-    started_s, application_kind, is_whole, finished_s, number, since_s, _ = rest
+    started_s, application_kind, is_whole, finished_s, number, since_s = rest
     run = ObservedRun(
         target=read_target(json.loads(target)),
         input_bytes=float(input_bytes),

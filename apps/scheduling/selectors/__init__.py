@@ -18,10 +18,10 @@ from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
+from apps.scheduling.core.candidate_layout import chosen_headroom
 from apps.scheduling.core.chips import core_sentence
 from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy, UnknownUnitError
 from apps.scheduling.core.scorers import beyond_tolerance
-from apps.scheduling.core.types import Verdict
 from apps.scheduling.core.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.workloads.core.constraints import Constraints
@@ -40,6 +40,7 @@ _LIVE: Final = """
 SELECT unit_ids, caused, tolerated, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation WHERE released_seq IS NULL ORDER BY id
 """
+_CANDIDATES: Final = "SELECT id, candidates FROM scheduling_decision WHERE id = ANY(%s::uuid[])"
 
 
 def profiles_with_decisions(profile_ids: Sequence[UUID]) -> set[UUID]:
@@ -51,12 +52,9 @@ def profiles_with_decisions(profile_ids: Sequence[UUID]) -> set[UUID]:
 
 def beyond_tolerance_of(decision_ids: Iterable[UUID]) -> dict[UUID, float]:
     """Return the pressure beyond tolerance on the chosen units in points, by decision."""
-    rows = Decision.objects.filter(id__in=list(decision_ids)).values_list("id", "candidates")
     return {
-        key: beyond_tolerance(
-            [unit["headroom"] for unit in candidates if unit["verdict"] == Verdict.CHOSEN]
-        )
-        for key, candidates in rows
+        key: beyond_tolerance(chosen_headroom(bytes(packed)))
+        for key, packed in fetch_rows(_CANDIDATES, [list(decision_ids)])
     }
 
 

@@ -95,7 +95,10 @@ def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -
             return 0
         _score()
         now_s = cluster_now()
-        facts, queue = _queue(cluster.follow().snapshot(), now_s)
+        waiting = waiting_queue(now_s)
+        if not waiting:
+            return 0  # before the change log is read: it is long while nothing waits
+        facts, queue = _queue(waiting, cluster.follow().snapshot(), now_s)
         if not facts.jobs:
             return 0
         starts = estimate_starts(queue, rng)
@@ -110,7 +113,7 @@ def _score() -> None:
 def start_of_new(shape: ShapeFacts, snapshot: Snapshot, rng: np.random.Generator) -> NewStart:
     """Estimate the start of a job that would be submitted now. Costs `NEW_DRAWS` simulations."""
     now_s = cluster_now()
-    facts, queue = _queue(snapshot, now_s, new=(shape,))
+    facts, queue = _queue([*waiting_queue(now_s), shape], snapshot, now_s)
     starts = estimate_starts(queue, rng, draws=NEW_DRAWS)
     own = _waits(starts)[[facts.jobs.index(shape.jobs[0])]]
     ((_, p50_s, p90_s, _),) = calibrate(own, scored_estimates(now_s)).tolist()
@@ -118,10 +121,9 @@ def start_of_new(shape: ShapeFacts, snapshot: Snapshot, rng: np.random.Generator
 
 
 def _queue(
-    snapshot: Snapshot, now_s: float, new: Sequence[ShapeFacts] = ()
+    waiting: Sequence[ShapeFacts], snapshot: Snapshot, now_s: float
 ) -> tuple[QueueFacts, Queue]:
-    """Read the queue, with further jobs at its end."""
-    waiting = [*waiting_queue(now_s), *new]
+    """Read what the starts of the waiting shapes depend on."""
     known = {shape.key: shape for shape in waiting}
     recent = recent_submissions(known, now_s)
     facts = queue_facts(

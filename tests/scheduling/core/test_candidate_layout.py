@@ -10,6 +10,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.scheduling.core.candidate_layout import (
     VERDICTS,
     UnreadableCandidatesError,
+    chosen_headroom,
     pack,
     unpack,
 )
@@ -136,3 +137,20 @@ def test_unreadable_candidates_say_why(packed: bytes, message: str) -> None:
     with pytest.raises(UnreadableCandidatesError) as error:
         unpack(packed)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("chosen", [[], [1], [0, 2]])
+@pytest.mark.parametrize("scored", [{}, NOTHING, {"server_id": 2**40}])  # the last ones are JSON
+def test_the_headroom_of_the_chosen_candidates_alone(
+    chosen: list[int], scored: dict[str, Any]
+) -> None:
+    rows = [
+        row(**scored, headroom=[place / 10, None, *[0.0] * (N_SOURCES - 2)]) for place in range(3)
+    ]
+    for place in chosen:
+        rows[place]["verdict"] = "chosen"
+    assert chosen_headroom(pack(rows)) == [rows[place]["headroom"] for place in chosen]
+
+
+def test_nothing_packed_has_no_chosen_candidates() -> None:
+    assert chosen_headroom(b"") == []
