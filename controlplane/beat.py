@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import redis
@@ -89,9 +89,16 @@ class BeatLease:
         return bool(broker().eval(script, 1, KEY, self._owner, *arguments))
 
 
+class _Period(NamedTuple):
+    """When a task is due: at ``phase_s`` and every ``interval_s`` after it, since 1970."""
+
+    interval_s: float
+    phase_s: float
+
+
 @lru_cache(maxsize=1)
-def _phases() -> dict[str, float]:
-    """Return the phase of each entry as a share of its interval.
+def _periods() -> dict[str, _Period]:
+    """Return the period of each entry of the schedule.
 
     The entries of one interval are spread evenly over it; the first ones of two intervals differ.
     """
@@ -99,8 +106,8 @@ def _phases() -> dict[str, float]:
     for name, entry in settings.CELERY_BEAT_SCHEDULE.items():
         groups.setdefault(entry["schedule"], []).append(name)
     return {
-        name: (place + number * GOLDEN % 1.0) / len(group)
-        for number, group in enumerate(groups.values())
+        name: _Period(interval_s, interval_s * (place + number * GOLDEN % 1.0) / len(group))
+        for number, (interval_s, group) in enumerate(groups.items())
         for place, name in enumerate(group)
     }
 
@@ -110,21 +117,21 @@ class SpreadEntry(ScheduleEntry):
 
     def is_due(self) -> Any:
         """Return whether the task is due, and the seconds to its next run or until it is due."""
-        if self.name not in _phases():  # Celery's own entries
+        period = _periods().get(str(self.name))
+        if period is None:  # an entry of Celery itself
             return super().is_due()
-        interval_s = self.schedule.seconds
-        phase_s = _phases()[self.name] * interval_s
-        last_s, now_s = self.last_run_at.timestamp(), self.default_now().timestamp()
-        due_s = last_s + _until_next(last_s - phase_s, interval_s)
+        now = self.default_now()
+        now_s, last_s = now.timestamp(), (self.last_run_at or now).timestamp()
+        due_s = last_s + _until_next(last_s, period)
         if due_s > now_s:
             return schedstate(is_due=False, next=due_s - now_s)
-        return schedstate(is_due=True, next=_until_next(now_s - phase_s, interval_s))
+        return schedstate(is_due=True, next=_until_next(now_s, period))
 
 
-def _until_next(at_s: float, interval_s: float) -> float:
-    """Return the seconds from a moment to the next multiple of the interval, at least one ms."""
-    left_s = interval_s - at_s % interval_s
-    return left_s if left_s >= 1e-3 else left_s + interval_s
+def _until_next(at_s: float, period: _Period) -> float:
+    """Return the seconds from a moment to the next one of the period, at least one ms."""
+    left_s = period.interval_s - (at_s - period.phase_s) % period.interval_s
+    return left_s if left_s >= 1e-3 else left_s + period.interval_s
 
 
 class StandbyScheduler(PersistentScheduler):

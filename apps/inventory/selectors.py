@@ -12,7 +12,12 @@ from django.db.models.functions import Coalesce
 
 from apps.common.core.arrays import as_readonly
 from apps.common.core.errors import FieldProblem
-from apps.common.infrastructure.database import database_now, fetch_prepared, fetch_rows
+from apps.common.infrastructure.database import (
+    database_now,
+    fetch_columns,
+    fetch_prepared,
+    fetch_rows,
+)
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
 from apps.inventory.core.backends import AGENT, EMULATED, Capability, backends_with
 from apps.inventory.core.cluster_file import ClusterSpec
@@ -29,6 +34,7 @@ from apps.inventory.models import (
     ResourceUnit,
     Server,
     ServerReading,
+    ServerState,
 )
 from apps.operations.models import Event
 
@@ -393,20 +399,18 @@ def map_layer(name: str) -> Layer:
 
 
 def server_usage(*, now: datetime) -> ServerUsage:
-    """Return the use of all servers. Cost: one scan of the servers, a few ms for 6,000."""
-    rows = fetch_rows(_USAGE, [now - timedelta(seconds=SILENT_S)])
-    numbers = np.array(
-        [[np.nan if value is None else value for value in row[:8]] for row in rows], dtype=float
-    ).reshape(-1, 8)
-    ids, platform, rack = (numbers[:, i].astype(np.int64) for i in range(3))
-    return ServerUsage(
-        ids, platform, rack, tuple(row[8] for row in rows), *(numbers[:, i] for i in range(3, 8))
-    )
+    """Return the use of all servers. Cost: one scan of the servers, 1 ms for 1,000."""
+    states = ServerState.values
+    since = now - timedelta(seconds=SILENT_S)
+    ids, platforms, racks, places, *numbers = fetch_columns(_USAGE, [states, since], columns=9)
+    names = tuple(states[place - 1] for place in places.tolist())
+    return ServerUsage(ids, platforms, racks, names, *numbers)
 
 
 _USAGE: Final = """
-SELECT s.id, s.platform_id, s.rack_id, s.cores, s.used_cores, r.cpu_share, r.memory_share, r.watts,
-       s.state
+SELECT s.id, s.platform_id, s.rack_id, array_position(%s::text[], s.state::text),
+       s.cores::float8, s.used_cores::float8, coalesce(r.cpu_share, 'NaN'),
+       coalesce(r.memory_share, 'NaN'), coalesce(r.watts, 'NaN')
 FROM inventory_server s
 LEFT JOIN inventory_serverreading r ON r.server_id = s.id AND r.at >= %s AND s.state <> 'down'
 ORDER BY s.id

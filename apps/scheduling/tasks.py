@@ -32,7 +32,7 @@ from apps.scheduling.services.shadow_turns import ShadowWorker
 from apps.scheduling.services.start_estimates import update_start_estimates
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
-LINGER_S: Final = 0.02
+LINGER_S: Final = 0.008
 
 
 @lru_cache(maxsize=1)

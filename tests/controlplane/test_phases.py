@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from celery.beat import ScheduleEntry
 from celery.schedules import schedule
 from django.conf import settings
 
@@ -33,7 +34,7 @@ def entry(name: str, clock: Clock, interval_s: float | None = None) -> SpreadEnt
 def sent(names: list[str], *, for_s: float, paused: tuple[float, float] = (0.0, 0.0)) -> Any:
     """Return the seconds at which each task is sent; nothing is sent during a pause."""
     clock = Clock()
-    entries = {name: entry(name, clock) for name in names}
+    entries: dict[str, ScheduleEntry] = {name: entry(name, clock) for name in names}
     moments: dict[str, list[float]] = {name: [] for name in names}
     for tick in range(int(for_s / TICK.total_seconds())):
         at_s = tick * TICK.total_seconds()
@@ -41,7 +42,8 @@ def sent(names: list[str], *, for_s: float, paused: tuple[float, float] = (0.0, 
         if paused[0] <= at_s < paused[1]:
             continue
         for name in names:
-            if entries[name].is_due().is_due:
+            is_due, _ = entries[name].is_due()
+            if is_due:
                 entries[name] = next(entries[name])
                 moments[name].append(at_s)
     return moments
@@ -80,7 +82,8 @@ def test_after_a_pause_every_task_is_sent_once_and_then_in_its_phase_again() -> 
 def test_a_task_that_was_just_sent_is_not_due(late_s: float) -> None:
     clock = Clock()
     one = entry("scheduling.checkpoint", clock)
-    clock.now += timedelta(seconds=one.is_due().next + late_s)
+    _, wait_s = one.is_due()
+    clock.now += timedelta(seconds=wait_s + late_s)
     one.last_run_at = clock.now
     is_due, next_s = one.is_due()
     assert not is_due

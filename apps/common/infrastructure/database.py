@@ -1,15 +1,18 @@
 """SQL helpers: rows of a query, bulk inserts, the wall time that all hosts share."""
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import numpy as np
 import orjson
 import psycopg
 from django.db import OperationalError, connection, transaction
 from django.db.models import DateTimeField, Func
+from numpy.typing import NDArray
 from psycopg._queries import PostgresQuery
 from psycopg.abc import AdaptContext
 from psycopg.types.json import set_json_dumps
@@ -94,6 +97,49 @@ class _PreparingCursor(psycopg.Cursor[tuple[Any, ...]]):
         """Keep the statement, which Django logs; psycopg keeps only those that it parses again."""
         self._query = pgq
         super()._send_query_prepared(name, pgq, **options)
+
+
+_ARRAY_HEADER: Final = struct.Struct(">iiI")  # dimensions, whether there is a NULL, type
+_DIMENSION_BYTES: Final = 8
+_NUMBERS: Final = {
+    20: ">i8",
+    21: ">i2",
+    23: ">i4",
+    700: ">f4",
+    701: ">f8",
+}  # by type of PostgreSQL
+
+
+def fetch_columns(sql: str, parameters: Sequence[Any], *, columns: int) -> list[NDArray[Any]]:
+    """Run a query of numbers and return its columns as arrays; for thousands of rows.
+
+    Each column is one array of PostgreSQL, read in its binary format: a tenth of the CPU time of
+    `fetch_rows`. The statement is bound on the server.
+
+    Raises
+    ------
+    ValueError : a column has NULL, or is neither an integer nor a float.
+    """
+    names = [f"c{i}" for i in range(columns)]
+    arrays = ", ".join(f"coalesce(array_agg({name}), '{{}}')" for name in names)
+    statement = f"SELECT {arrays} FROM ({sql}) AS d({', '.join(names)})"  # noqa: S608  (no values)
+    with connection.cursor() as cursor:
+        cursor.cursor = psycopg.Cursor(connection.connection)
+        cursor.cursor.format = psycopg.pq.Format.BINARY
+        cursor.execute(statement, parameters)
+        packed = [cursor.cursor.pgresult.get_value(0, i) for i in range(columns)]
+    return [_unpacked(each, f"column {i + 1} of {sql}") for i, each in enumerate(packed)]
+
+
+def _unpacked(array: bytes | None, column: str) -> NDArray[Any]:
+    """Read the binary format of an array of numbers: a header, then the size and value of each."""
+    dimensions, has_null, kind = _ARRAY_HEADER.unpack_from(array or b"\0" * _ARRAY_HEADER.size)
+    if has_null or kind not in _NUMBERS:
+        raise ValueError(f"not numbers without NULL: {column}")
+    number = np.dtype(_NUMBERS[kind])
+    items = np.dtype([("size", ">i4"), ("value", number)])
+    body = (array or b"")[_ARRAY_HEADER.size + dimensions * _DIMENSION_BYTES :]
+    return np.frombuffer(body, dtype=items)["value"].astype(number.newbyteorder("="))
 
 
 def number_array(values: Iterable[float | UUID]) -> str:

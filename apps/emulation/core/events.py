@@ -1,7 +1,7 @@
 """Inputs and outputs of the engine: servers, orders, events and readings."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from apps.emulation.core.platforms import Catalogue
@@ -92,6 +92,10 @@ class ServerReadings:
     network_share: Floats
     storage_share: Floats
     watts: Floats
+
+    def of(self, servers: slice) -> "ServerReadings":
+        """Return the readings of some servers."""
+        return ServerReadings(*(getattr(self, each.name)[servers] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from apps.emulation.core.engine import Engine
-from apps.emulation.core.events import EventKind
+from apps.emulation.core.events import EventKind, ServerReadings
 from apps.emulation.core.probe_runs import FAILURES
 from apps.emulation.core.seeds import generator
 from apps.emulation.core.truth import Truth
@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 LAUNCHES_PER_TICK: Final = 500
 MIGRATIONS_PER_TICK: Final = 200
 PROFILING_PER_TICK: Final = 8  # started runs, about 2 ms each
+SERVERS_PER_TICK: Final = 2048  # reported servers, about 10 ms of PostgreSQL
+MAX_PARTS: Final = 10  # of a report of all servers: large clusters report more in a tick
 REPORTS_PER_TICK: Final = 6  # completed profiling runs, a transaction each
 PROBE_FAILURES: Final = FAILURES
 PATIENCE_S: Final = 30.0  # max wall seconds a launch waits for units still in use
@@ -99,6 +101,7 @@ class Emulator:
         )
         self._sessions: dict[UUID, ProfilingSession] = {}
         self._turn: deque[int] = deque()
+        self._readings: deque[tuple[float, Ints, ServerReadings]] = deque()
         self._due = dict.fromkeys(("renew", "poll", "slice", "servers"), wall_s)
         self.resume(wall_s)
 
@@ -134,10 +137,11 @@ class Emulator:
         self._profile()
         if self._is_due("slice", wall_s, self._pace.slice_s):
             self._report_slice()
-        if self._is_due("servers", wall_s, self._pace.servers_s):
+        if not self._readings and self._is_due("servers", wall_s, self._pace.servers_s):
             self._drop_ended()
-            now, servers = self._engine.now, self._site.server_id
-            self._plane.report_servers(now, servers, self._engine.servers())
+            self._read_servers()
+        if self._readings:
+            self._plane.report_servers(*self._readings.popleft())
 
     def _claim(self, wall_s: float) -> None:
         """Claim launches, and start each at its own time."""
@@ -281,6 +285,14 @@ class Emulator:
             started.clear()
             ended.clear()
 
+    def _read_servers(self) -> None:
+        """Read the servers; each tick reports a part of them, so that jobs wait for none of it."""
+        now, servers, readings = self._engine.now, self._site.server_id, self._engine.servers()
+        size = max(SERVERS_PER_TICK, math.ceil(servers.size / MAX_PARTS))
+        for begin in range(0, servers.size, size):
+            part = slice(begin, begin + size)
+            self._readings.append((now, servers[part], readings.of(part)))
+
     def _report_slice(self) -> None:
         """Report the next slice of jobs, so that each reports once per `jobs_s`."""
         share = self._pace.slice_s / self._pace.jobs_s
@@ -349,6 +361,7 @@ class Emulator:
         done = self._engine.jobs([launch.launch for launch in launches]).progress.tolist()
         now = self._engine.now
         self._site = self._plane.site()
+        self._readings.clear()  # some of these servers may be gone
         self._index = _positions(self._site.server_id)
         self._engine = self._new_engine()
         self._engine.advance(now)
