@@ -29,6 +29,7 @@ LEASE_S: Final = 5.0
 POLL_S: Final = 1.0  # between two renewals, or two attempts of a process that stands by
 TAKEOVER_S: Final = LEASE_S + POLL_S  # after the last renewal of a process that died
 
+EARLY_S: Final = 0.02  # Celery looks 10 ms early, and would look without a break until it is due
 GOLDEN: Final = (5**0.5 - 1) / 2  # multiples of it, modulo 1, differ from each other
 
 _STATES: Final = {True: "sends them", False: "stands by"}
@@ -123,15 +124,15 @@ class SpreadEntry(ScheduleEntry):
         now = self.default_now()
         now_s, last_s = now.timestamp(), (self.last_run_at or now).timestamp()
         due_s = last_s + _until_next(last_s, period)
-        if due_s > now_s:
+        if due_s > now_s + EARLY_S:
             return schedstate(is_due=False, next=due_s - now_s)
         return schedstate(is_due=True, next=_until_next(now_s, period))
 
 
 def _until_next(at_s: float, period: _Period) -> float:
-    """Return the seconds from a moment to the next one of the period, at least one ms."""
+    """Return the seconds from a run to the next one; the run may have been early."""
     left_s = period.interval_s - (at_s - period.phase_s) % period.interval_s
-    return left_s if left_s >= 1e-3 else left_s + period.interval_s
+    return left_s if left_s > EARLY_S else left_s + period.interval_s
 
 
 class StandbyScheduler(PersistentScheduler):

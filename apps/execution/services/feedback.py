@@ -47,8 +47,8 @@ _LOCK: Final = 7103  # advisory lock
 ENDED_WITHIN_S: Final = 600.0  # wall seconds for which an ended job is still observed
 NEWEST_ENDED: Final = 4096  # ended jobs that are considered at once
 # Jobs of each application that are observed at once, of running and of ended ones each: a random
-# sample if more are due. What an application learns depends on its newest `MAX_OBSERVATIONS`.
-MOST: Final = 4 * MAX_OBSERVATIONS
+# sample if more are due. An application learns from its newest ones, and forgets the others.
+MOST: Final = MAX_OBSERVATIONS
 CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a
