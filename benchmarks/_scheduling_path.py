@@ -17,6 +17,8 @@ BACKLOG: Final = 6_000  # jobs that have not ended, beyond which the client wait
 PATIENCE_S: Final = 300.0
 LEAD_IN_S: Final = 2.0  # of submissions before the measured ones
 POLL_S: Final = 0.25
+SETTLE_S: Final = 20.0  # after which every periodic task has run
+LATENCY_LEAD_IN_S: Final = 5.0
 
 _JOBS: Final = """
 SELECT coalesce(sum(jobs), 0) FROM (
@@ -71,18 +73,22 @@ def throughput(*, servers: int, seconds: float) -> PathResult:
             return _run(instance, api, database, seconds)
 
 
-def latency(*, servers: int, rate: float, seconds: float) -> tuple[int, float, Any]:
-    """Submit at a rate.
+def latency(*, servers: int, rate: float, seconds: float, batch: int) -> tuple[float, Any]:
+    """Submit at a rate in requests of ``batch`` jobs, on an instance that has run for a while.
 
-    Returns the number of jobs, the rate at which they were submitted, and the waits of those
-    placed, in ms.
+    Before, its workers load what their periodic tasks need, and jobs of a lead-in are placed.
+
+    Returns the rate at which jobs were submitted, and the waits of those placed, in ms.
     """
     with _instance(servers) as instance:
         with instance.client() as api:
             warm(api)
-            sent = submit(api, Load(rate, seconds, 4))
+            time.sleep(SETTLE_S)
+            lead_in = Load(rate, LATENCY_LEAD_IN_S, batch)
+            submit(api, lead_in)
+            sent = submit(api, Load(rate, seconds, batch, first=lead_in.jobs.stop + batch))
         waits_ms, _ = measured(instance.database_url, sent)
-    return len(sent), rate_of(sent), waits_ms
+    return rate_of(sent), waits_ms
 
 
 class _instance(RunningInstance):  # noqa: N801 - used as a context manager

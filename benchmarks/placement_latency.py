@@ -32,11 +32,20 @@ CLIENTS: Final = 8  # that submit in turn: one would wait for its replies, and f
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load: ``rate`` jobs per second for ``seconds``, in requests of ``batch`` jobs."""
+    """Load: ``rate`` jobs per second for ``seconds``, in requests of ``batch`` jobs.
+
+    Jobs are numbered from ``first``.
+    """
 
     rate: float
     seconds: float
     batch: int
+    first: int = 0
+
+    @property
+    def jobs(self) -> range:
+        """Return the numbers of the jobs."""
+        return range(self.first, self.first + int(self.rate * self.seconds))
 
 
 def main() -> int:
@@ -118,9 +127,9 @@ def submit(api: ApiClient, load: Load) -> dict[str, float]:
     def send(client: int) -> dict[str, float]:
         sent: dict[str, float] = {}
         with ApiClient(api.url, api.token) as own:
-            step = load.batch * CLIENTS
-            for first in range(client * load.batch, int(load.rate * load.seconds), step):
-                time.sleep(max(0.0, began + first / load.rate - time.time()))
+            for first in load.jobs[client * load.batch :: load.batch * CLIENTS]:
+                at_s = began + (first - load.first) / load.rate
+                time.sleep(max(0.0, at_s - time.time()))
                 sent |= _send_batch(own, first, load.batch)
         return sent
 
@@ -155,7 +164,7 @@ def measured(
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     with psycopg.connect(database_url, autocommit=True) as connection:
         while True:
-            rows = connection.execute(query).fetchall()
+            rows = [row for row in connection.execute(query) if row[0] in sent]
             if len(rows) >= len(sent) or time.monotonic() > deadline:
                 break
             time.sleep(0.5)
