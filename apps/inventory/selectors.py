@@ -51,6 +51,12 @@ def applied_policy() -> DefaultPolicy:
     return found or DefaultPolicy()
 
 
+def applied_policy_name() -> str:
+    """Return the name of `applied_policy`, empty before the first; agents read it in each turn."""
+    rows = fetch_prepared("SELECT policy FROM inventory_defaultpolicy WHERE id = 1", ())
+    return str(rows[0][0]) if rows else ""
+
+
 def lock_applied_policy() -> DefaultPolicy:
     """Lock the row of the applied policy; created on first use."""
     DefaultPolicy.objects.get_or_create(pk=1)
@@ -179,18 +185,17 @@ def changes_since(seq: int, *, limit: int = 10_000, until: int | None = None) ->
     last = log_position(seq) if until is None else until
     if last <= seq:
         return []
-    rows = (
-        Change.objects.filter(seq__gt=seq, seq__lte=last)
-        .order_by("seq")
-        .values_list(
-            *("seq", "kind", "server_id", "allocation_id", "unit_ids", "vector", "caused"),
-            "tolerated",
-        )[:limit]
-    )
+    rows = fetch_prepared(_CHANGES, [seq, last, limit])
     return [
         LogEntry(seq, kind, server, allocation, *(tuple(array) for array in arrays))
         for seq, kind, server, allocation, *arrays in rows
     ]
+
+
+_CHANGES: Final = """
+SELECT seq, kind, server_id, allocation_id, unit_ids, vector, caused, tolerated
+FROM inventory_change WHERE seq > %s AND seq <= %s ORDER BY seq LIMIT %s
+"""
 
 
 def topology(*, backend: str | None = None) -> Topology:

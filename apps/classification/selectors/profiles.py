@@ -11,12 +11,18 @@ from apps.classification.core.estimates import HALF_WIDTH_90, Estimates
 from apps.classification.core.matrix import MatrixName
 from apps.classification.core.profile import Profile
 from apps.classification.models import Profile as ProfileRow
+from apps.common.infrastructure.database import fetch_rows, number_array
 
 
 def current_profile_ids(application_ids: Iterable[UUID]) -> dict[UUID, UUID]:
     """Return the id of the current profile of each application that has one."""
-    rows = ProfileRow.objects.filter(application_id__in=list(application_ids), is_current=True)
-    return dict(rows.values_list("application_id", "id"))
+    return dict(fetch_rows(_CURRENT, [number_array(application_ids)]))
+
+
+_CURRENT: Final = """
+SELECT application_id, id FROM classification_profile
+WHERE application_id = ANY(%s::uuid[]) AND is_current
+"""
 
 
 def profiles(profile_ids: Iterable[UUID]) -> dict[UUID, Profile]:

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from apps.inventory.selectors import applied_policy
+from apps.inventory.selectors import applied_policy_name
 from apps.scheduling.core.registry import POLICIES
 
 
@@ -11,5 +11,5 @@ def policy_in_use() -> str:
 
     An applied policy whose package is no longer installed is ignored, so that jobs are placed.
     """
-    applied = applied_policy().policy
+    applied = applied_policy_name()
     return applied if applied in POLICIES else settings.DEFAULT_POLICY
