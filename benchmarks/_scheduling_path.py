@@ -78,7 +78,11 @@ def latency(*, servers: int, rate: float, seconds: float, batch: int) -> tuple[f
 
     Before, its workers load what their periodic tasks need, and jobs of a lead-in are placed.
 
-    Returns the rate at which jobs were submitted, and the waits of those placed, in ms.
+    Returns the rate at which jobs were submitted, and their waits in ms.
+
+    Raises
+    ------
+    SystemExit : some were not placed, so that the quantiles would leave out the longest waits.
     """
     with _instance(servers) as instance:
         with instance.client() as api:
@@ -88,6 +92,8 @@ def latency(*, servers: int, rate: float, seconds: float, batch: int) -> tuple[f
             submit(api, lead_in)
             sent = submit(api, Load(rate, seconds, batch, first=lead_in.jobs.stop + batch))
         waits_ms, _ = measured(instance.database_url, sent)
+    if waits_ms.size < len(sent):
+        raise SystemExit(f"only {waits_ms.size} of {len(sent)} jobs were placed")
     return rate_of(sent), waits_ms
 
 

@@ -111,7 +111,7 @@ def latency(options: argparse.Namespace) -> list[Row]:
         rate, waits = _scheduling_path.latency(
             servers=SERVERS, rate=options.rate, seconds=LATENCY_S, batch=batch
         )
-        p50, p95, p99 = np.percentile(waits, (50, 95, 99)) if waits.size else [np.nan] * 3
+        p50, p95, p99 = np.percentile(waits, (50, 95, 99))
         placed = f"{waits.size:,} placed, submitted at {rate:,.0f}/s"
         rows.append(
             [

@@ -160,7 +160,7 @@ def _server_command(cluster: DatabaseCluster, socket_dir: Path, *, is_durable: b
         "max_wal_size": "2GB",
         "checkpoint_timeout": "15min",
         "random_page_cost": "1.1",
-        "autovacuum_vacuum_cost_limit": "50",  # a quarter of a core: jobs must not wait for it
+        "autovacuum_vacuum_cost_limit": "50",  # a quarter of the default, so that jobs do not wait
         "jit": "off",  # compiling our short statements costs more than running them
         "fsync": switch,
         "synchronous_commit": switch,

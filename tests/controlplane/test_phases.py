@@ -24,9 +24,9 @@ class Clock:
         return self.now
 
 
-def entry(name: str, clock: Clock, interval_s: float | None = None) -> SpreadEntry:
-    every = SCHEDULE[name]["schedule"] if interval_s is None else interval_s
-    run_every = schedule(timedelta(seconds=every), nowfun=clock, app=app)
+def entry(name: str, clock: Clock) -> SpreadEntry:
+    interval = timedelta(seconds=SCHEDULE[name]["schedule"])
+    run_every = schedule(interval, nowfun=clock, app=app)
     return SpreadEntry(name=name, task=name, schedule=run_every, last_run_at=clock.now, app=app)
 
 

@@ -9,7 +9,6 @@ import pytest
 from apps.emulation.core.draws import application_truth
 from apps.emulation.core.probe_runs import ProbeRun
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
-from apps.execution.backends.emulated import emulator as module
 from apps.execution.backends.emulated.emulator import (
     PATIENCE_S,
     PROFILING_PER_TICK,
@@ -99,47 +98,6 @@ def test_a_single_node_job_reports_instructions() -> None:
     emulator(plane).tick(0.0)
     expected = sort("single_node").metric_per_s
     assert plane.jobs[1].performance.ips == pytest.approx(expected, rel=0.1)
-
-
-def test_every_server_sends_heartbeats() -> None:
-    plane = MemoryPlane(site(4, 2))
-    backend = emulator(plane)
-    backend.tick(1.0)
-    at_s, readings = plane.servers[-1]
-    assert at_s == 60.0
-    assert readings.cpu_share.shape == (2,)
-
-
-def test_many_servers_are_reported_in_parts_one_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SERVERS_PER_TICK", 2)
-    plane = MemoryPlane(site(*[4] * 5))
-    backend = emulator(plane)
-    for tick in range(4):
-        backend.tick(1.0 + tick / 10)
-    first, second, third, fourth = plane.servers
-    assert [each[1].cpu_share.size for each in plane.servers] == [2, 2, 1, 2]
-    assert first[0] == second[0] == third[0] == 60.0  # one reading of all servers
-    assert fourth[0] > 60.0
-
-
-def test_a_large_cluster_reports_more_servers_in_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SERVERS_PER_TICK", 2)
-    monkeypatch.setattr(module, "MAX_PARTS", 2)
-    plane = MemoryPlane(site(*[4] * 7))
-    backend = emulator(plane)
-    backend.tick(1.0)
-    backend.tick(1.1)
-    assert [each[1].watts.size for each in plane.servers] == [4, 3]
-
-
-def test_readings_of_removed_servers_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SERVERS_PER_TICK", 2)
-    plane = MemoryPlane(site(*[4] * 5))
-    backend = emulator(plane)
-    backend.tick(1.0)
-    plane.place = site(4, version=2)
-    backend.tick(1.6)
-    assert [each[1].watts.size for each in plane.servers] == [2, 1]
 
 
 def test_a_cancelled_launch_stops_at_once() -> None:

@@ -137,7 +137,7 @@ def unpack(packed: bytes) -> list[dict[str, Any]]:
 def chosen_headroom(packed: bytes) -> list[list[Any]]:
     """Return the headroom in points of the chosen candidates, best first.
 
-    The same numbers as in `unpack`, in a tenth of its time.
+    The same numbers as in `unpack`, without making a row of each candidate.
 
     Raises
     ------
