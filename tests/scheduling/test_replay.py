@@ -182,6 +182,21 @@ def test_a_checkpoint_is_due_when_the_log_has_grown_or_time_has_passed(
     assert ClusterCheckpoint.objects.count() == 3
 
 
+def test_the_log_is_read_only_for_a_checkpoint_that_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = build(*"ab")
+    follower = followed_copy()
+    assert write_checkpoint(follower)
+    busy(copy.topology, 0)
+    known_to = follower.copy.sequence
+    write_checkpoint(follower)
+    assert follower.copy.sequence == known_to
+    monkeypatch.setattr("apps.scheduling.services.checkpoints.CHANGES", 1)
+    write_checkpoint(follower)
+    assert follower.copy.sequence > known_to
+
+
 def test_a_copy_that_may_be_ahead_of_the_log_makes_no_checkpoint() -> None:
     build("a")
     follower = followed_copy()

@@ -255,3 +255,11 @@ def test_the_history_leaves_suspended_jobs_and_those_before_the_window_out() -> 
     factories.job(started_s=NOW_S - 400.0, suspended_s=NOW_S - 10.0, **fields)
     factories.job(started_s=NOW_S - 7201.0, **fields)
     assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)
+
+
+def test_the_cluster_is_not_read_while_nothing_waits() -> None:
+    build("a")
+    follower = ClusterFollower()
+    assert update_start_estimates(follower, np.random.default_rng(1)) == 0
+    with pytest.raises(RuntimeError, match="call follow"):
+        assert follower.copy
