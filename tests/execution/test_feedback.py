@@ -1,14 +1,11 @@
 """The feedback loop in the database: observations, learning and drift events."""
 
 import math
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from django.db import transaction
-from django.utils import timezone
 
 from apps.classification.core.drift import REASON
 from apps.classification.core.feedback import (
@@ -26,121 +23,36 @@ from apps.classification.services import set_overrides
 from apps.classification.services.feedback import JobObservation, record_observations
 from apps.classification.services.overrides import NewOverride
 from apps.common.core.interference import SOURCES
-from apps.execution.core.telemetry import EVERY_S
 from apps.execution.models import Migration
 from apps.execution.services import feedback
 from apps.execution.services.feedback import update_from_feedback
-from apps.execution.services.profiles import infer_profiles, record_measurements
-from apps.inventory.models import Cluster, Server
+from apps.execution.services.profiles import infer_profiles
+from apps.inventory.models import Server
 from apps.operations.models import Event
 from apps.profiling.models import Measurement, ProfilingRun
-from apps.profiling.services import request_runs
 from apps.scheduling.core.allowances import estimated
 from apps.scheduling.models import Allocation, Decision, SpeedRatio
 from apps.scheduling.selectors.allowances import current_allowances
-from apps.workloads.models import Application, Job
+from apps.workloads.models import Job
 from tests import factories
+from tests.execution.feedback_world import (
+    BYTES,
+    PLATFORMS,
+    UNMEASURED,
+    World,
+    later,
+    make_world,
+    measured,
+    now,
+)
 from tests.scheduling.world import at_once
 
 pytestmark = pytest.mark.django_db
 
-PLATFORMS = ("cr1.8xlarge", "m1.large", "c1.medium")
-UNMEASURED = PLATFORMS[2]
-PLAN = {
-    "runs": [
-        {"platform": name, "servers": 1, "units": units, "sources": []}
-        for name, units in ((PLATFORMS[0], 1), (PLATFORMS[0], 4), (PLATFORMS[1], 1))
-    ]
-}
-BYTES = 10**12
-
-
-@dataclass(frozen=True)
-class World:
-    """One profiled application, and a server of each platform."""
-
-    about: Application
-    servers: tuple[Server, ...]
-
-    def ran(self, relative: float = 1.0, *, on: int = 1, **values: Any) -> Job:
-        """A job that just ended after 1,000 s; at ``relative`` times the rate of its profile."""
-        finished_s = now() - 1.0
-        rate = relative * self.believed(on)
-        ended = {
-            "state": "succeeded",
-            "input_bytes": int(rate * 1000.0),
-            "finished_s": finished_s,
-            "finished_at": timezone.now(),
-        }
-        begun_s = finished_s - 1000.0
-        job = self._job(started_s=begun_s, **{**ended, **values})
-        factories.allocation(
-            job,
-            self.servers[on],
-            acquired_s=begun_s - 1.0,
-            released_s=finished_s,
-            released_seq=10**9,
-        )
-        return job
-
-    def running(self, *, since_s: float) -> Job:
-        """A job on one unit of a server."""
-        job = self._job(state="running", input_bytes=BYTES, started_s=since_s)
-        factories.allocation(job, self.servers[1], acquired_s=since_s - 1.0)
-        return job
-
-    def _job(self, **values: Any) -> Job:
-        return factories.job(application=self.about, units=1, attempts=1, **values)
-
-    def believed(self, on: int) -> float:
-        """Predicted speed of one unit in isolation, from profiling alone."""
-        first = Profile.objects.filter(application=self.about).earliest("number")
-        cells = first.cells
-        return float(
-            NEIGHBOURS * cells["base_rate"]["value"][1] * cells["heterogeneity"]["value"][on]
-        )
-
-
-def now() -> float:
-    return Cluster.objects.get().seen_cluster_s
-
-
-def wall() -> Any:
-    return timezone.now()
-
-
-def later(seconds: float) -> None:
-    factories.cluster(seen_cluster_s=now() + seconds)
-
 
 @pytest.fixture
 def world() -> World:
-    """An application without a measurement of one platform."""
-    factories.cluster(seen_cluster_s=10_000.0)
-    servers = [
-        factories.server(of=factories.platform(name, cores=8, rank=rank))
-        for rank, name in enumerate(PLATFORMS)
-    ]
-    factories.library(PLATFORMS)
-    about = factories.application("sort")
-    profiled(about)
-    return World(about, tuple(servers))
-
-
-def profiled(about: Application) -> None:
-    with transaction.atomic():
-        request_runs([about.id])
-    measured(about)
-
-
-def measured(about: Application) -> None:
-    """Report the measurements of the open run and infer the profile."""
-    run = ProfilingRun.objects.get(application=about, state="queued")
-    run.plan, run.seed = PLAN, 7  # the same cells in every test
-    cells = [cell for cell in factories.cells(about, run=run) if cell.column != UNMEASURED]
-    with transaction.atomic():
-        record_measurements(run.id, now(), cells)
-    infer_profiles()
+    return make_world()
 
 
 def test_a_job_is_compared_with_its_profile_once(world: World) -> None:
@@ -203,48 +115,6 @@ def test_a_repeated_observation_changes_nothing(world: World) -> None:
     assert record_observations([job_observation]) == {world.about.id}
     assert record_observations([replace(job_observation, at_s=now() + 60.0)]) == set()
     assert PredictionError.objects.get().cluster_s == now()
-
-
-def test_long_jobs_are_observed_repeatedly_and_at_their_end(world: World) -> None:
-    job = world.running(since_s=now() - 700.0)
-    factories.sample(job, now() - 10.0, progress=0.1)
-    update_from_feedback()
-    assert update_from_feedback() == 0
-    later(EVERY_S)
-    factories.sample(job, now(), progress=0.4)
-    update_from_feedback()
-    Job.objects.filter(id=job.id).update(
-        state="succeeded", finished_s=now() + 500.0, finished_at=wall()
-    )
-    later(501.0)
-    update_from_feedback()
-    errors = PredictionError.objects.order_by("number")
-    assert list(errors.values_list("number", flat=True)) == [1, 2, 3]
-    spans = np.diff([9300.0, *errors.values_list("cluster_s", flat=True)])
-    shares = np.array(errors.values_list("measured", flat=True)) * spans / BYTES
-    assert shares == pytest.approx([0.1, 0.3, 0.6])
-
-
-def test_running_jobs_are_not_observed_too_early(world: World) -> None:
-    job = world.running(since_s=now() - 60.0)
-    factories.sample(job, now(), progress=0.1)
-    assert update_from_feedback() == 0
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"state": "failed"},
-        {"input_bytes": 0},
-        {"target": {"kind": "ips", "ips": 1e9}},
-        {"target": {"kind": "throughput_latency", "qps": 9.0, "latency_seconds": 1.0}},
-    ],
-)
-def test_jobs_whose_reports_give_no_rate_are_ignored(world: World, values: dict[str, Any]) -> None:
-    job = world.ran()
-    kind = values.get("target", job.target)["kind"]
-    Job.objects.filter(id=job.id).update(target_kind=kind, **values)
-    assert update_from_feedback() == 0
 
 
 def test_jobs_of_applications_without_a_profile_are_ignored(world: World) -> None:
@@ -589,31 +459,3 @@ def test_jobs_that_run_otherwise_than_sized_do_not_change_the_allowance(world: W
     update_from_feedback()
     assert PredictionError.objects.filter(job=fixed).exists()
     assert not SpeedRatio.objects.exists()
-
-
-def test_of_many_jobs_of_an_application_a_sample_is_observed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feedback, "MOST", 2)
-    jobs = [world.running(since_s=now() - 700.0) for _ in range(3)]
-    for job in jobs:
-        factories.sample(job, now() - 10.0, progress=0.1)
-    running = {job.id for job in jobs}
-    ended = {world.ran().id for _ in range(3)}
-    observed: list[set[Any]] = []
-    for _ in range(2):
-        before = set(PredictionError.objects.values_list("job_id", flat=True))
-        update_from_feedback()
-        observed.append(set(PredictionError.objects.values_list("job_id", flat=True)) - before)
-    assert [len(jobs & ended) for jobs in observed] == [2, 1]
-    assert [len(jobs & running) for jobs in observed] == [2, 1]
-
-
-def test_only_the_newest_ended_jobs_are_considered(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feedback, "NEWEST_ENDED", 1)
-    world.ran(finished_at=wall() - timedelta(seconds=20))
-    newest = world.ran()
-    update_from_feedback()
-    assert set(PredictionError.objects.values_list("job_id", flat=True)) == {newest.id}

@@ -262,4 +262,4 @@ def test_the_cluster_is_not_read_while_nothing_waits() -> None:
     follower = ClusterFollower()
     assert update_start_estimates(follower, np.random.default_rng(1)) == 0
     with pytest.raises(RuntimeError, match="call follow"):
-        assert follower.copy
+        _ = follower.copy
