@@ -17,8 +17,8 @@ from apps.operations.selectors import stored_responses
 from apps.operations.services import NewEvent, completed_operation, record_events, store_responses
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.submission import Parsed, caller_as_user, job_url
-from apps.workloads.models import Batch, Job
-from apps.workloads.services import store_jobs, submitted_events
+from apps.workloads.models import Batch
+from apps.workloads.services import NewJob, Submission, store_jobs, submitted_events
 
 ITEM_ROUTE: Final = "POST /api/v1/jobs/#item"
 _TRIES: Final = 3
@@ -76,10 +76,7 @@ def _attempt(bulk: Bulk, keyed: Mapping[int, KeyedRequest]) -> tuple[dict[str, A
     )
     submitted = store_jobs(
         [bulk.parsed.specs[i] for i in fresh],
-        project=bulk.project,
-        user=batch.created_by,
-        correlation_id=current_request_id(),
-        batch=batch,
+        Submission(bulk.project, batch.created_by, current_request_id(), batch),
     )
     jobs = dict(zip(fresh, submitted, strict=True))
     batch.items = _items(bulk, jobs, replayed, reused)
@@ -117,13 +114,13 @@ def _keyed_items(bulk: Bulk) -> dict[int, KeyedRequest]:
     }
 
 
-def _keyed_response(job: Job) -> KeyedResponse:
-    return KeyedResponse(status=201, location=job_url(job.pk), response={"job": str(job.pk)})
+def _keyed_response(job: NewJob) -> KeyedResponse:
+    return KeyedResponse(status=201, location=job_url(job.id), response={"job": str(job.id)})
 
 
 def _items(
     bulk: Bulk,
-    jobs: Mapping[int, Job],
+    jobs: Mapping[int, NewJob],
     replayed: Mapping[int, Any],
     reused: Mapping[int, Any],
 ) -> list[dict[str, Any]]:
@@ -132,7 +129,7 @@ def _items(
         spec = bulk.parsed.specs.get(i)
         item: dict[str, Any] = {"client_id": spec.client_id} if spec and spec.client_id else {}
         if i in jobs:
-            item |= {"status": "accepted", "job": str(jobs[i].pk)}
+            item |= {"status": "accepted", "job": str(jobs[i].id)}
         elif i in replayed:
             item |= {"status": "replayed", "job": replayed[i]["job"]}
         else:

@@ -32,6 +32,7 @@ from apps.workloads.services.growth import (
     record_given,
     record_grown,
 )
+from apps.workloads.services.new_jobs import NewJob, Submission
 from apps.workloads.services.progress import (
     JobEnd,
     ProgressReport,
@@ -79,8 +80,10 @@ __all__ = [
     "ClaimedShapes",
     "EvaluationTime",
     "JobEnd",
+    "NewJob",
     "PlacedJob",
     "ProgressReport",
+    "Submission",
     "WaitingJob",
     "as_submitted",
     "cancel_array",

@@ -1,78 +1,80 @@
 """Submission of jobs and job arrays, and creation of the applications they name."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Final
-
-from django.db.models import JSONField
 
 from apps.accounts.core.roles import Role, includes
 from apps.accounts.models import Project, User
 from apps.accounts.selectors import archived_projects
 from apps.accounts.services import keep_open
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
-from apps.common.core.ids import uuid7
-from apps.common.infrastructure.database import copy_rows, fetch_prepared
+from apps.common.infrastructure.database import fetch_prepared
 from apps.inventory.core.backends import Capability
 from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import NewEvent, record_events
 from apps.workloads.core.arrays import ArraySpec, member_name
 from apps.workloads.core.commands import owned_application
 from apps.workloads.core.lifecycle import JobState
-from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.models import Application, Batch, Job
 from apps.workloads.services.archives import store_archives
 from apps.workloads.services.arrays import new_array, release_after
-from apps.workloads.services.rows import as_json, job_event
+from apps.workloads.services.new_jobs import (
+    Member,
+    NewJob,
+    Submission,
+    as_model,
+    insert_jobs,
+    new_job,
+)
+from apps.workloads.services.rows import row_event
 
 
 def submit_jobs(
-    specs: Sequence[JobSpec],
-    *,
-    project: Project,
-    user: User,
-    correlation_id: str,
-    batch: Batch | None = None,
-    members: Sequence["Member"] = (),
+    specs: Sequence[JobSpec], *, project: Project, user: User, correlation_id: str
 ) -> list[Job]:
     """Insert jobs and their events in the caller's transaction; raises as `store_jobs`."""
-    jobs = store_jobs(
-        specs, project=project, user=user, correlation_id=correlation_id, batch=batch,
-        members=members,
-    )  # fmt: skip
+    return _submit(specs, Submission(project, user, correlation_id))
+
+
+def _submit(
+    specs: Sequence[JobSpec], submission: Submission, members: Sequence[Member] = ()
+) -> list[Job]:
+    jobs = store_jobs(specs, submission, members=members)
     record_events(submitted_events(jobs))
-    return jobs
+    return [as_model(job, submission) for job in jobs]
 
 
-def submitted_events(jobs: Sequence[Job]) -> list[NewEvent]:
+def submitted_events(jobs: Sequence[NewJob]) -> list[NewEvent]:
     """Return the events of jobs that `store_jobs` has inserted; record them last."""
-    return [job_event("job.submitted", job, JobState.SUBMITTED) for job in jobs]
+    return [
+        row_event(
+            "job.submitted",
+            (job.id, job.name, job.project_id, JobState.SUBMITTED),
+            request_id=job.correlation_id,
+        )
+        for job in jobs
+    ]
 
 
 def store_jobs(
-    specs: Sequence[JobSpec],
-    *,
-    project: Project,
-    user: User,
-    correlation_id: str,
-    batch: Batch | None = None,
-    members: Sequence["Member"] = (),
-) -> list[Job]:
+    specs: Sequence[JobSpec], submission: Submission, *, members: Sequence[Member] = ()
+) -> list[NewJob]:
     """Insert jobs, in order, in the caller's transaction, and create new applications.
 
     The caller records the events of the jobs (`submitted_events`) as its last step.
 
     Parameters
     ----------
-    members : of the array that ``batch`` is, one for each job; empty = no array
+    members : of the array that the batch is, one for each job; empty = no array
 
     Raises
     ------
     ConflictError : the project is archived, or an application runs no commands, or only commands.
     InvalidInputError : no backend runs the commands, or an archive is not stored.
     """
+    project, user, request = submission.project, submission.user, submission.correlation_id
     _require_backend(specs)
     if not keep_open(project.pk):
         raise _archived(project)
@@ -80,33 +82,19 @@ def store_jobs(
     applications = _applications(specs)
     store_archives([spec.files for spec in specs if spec.files is not None], project)
     now = cluster_time()
-    submission = _Submission(project, user, batch, now.cluster_s)
     jobs = [
-        _new_job(
+        new_job(
             spec,
+            submission,
             application=applications[spec.application],
-            correlation_id=correlation_id if len(specs) == 1 else f"{correlation_id}.{i}",
-            submission=submission,
+            correlation_id=request if len(specs) == 1 else f"{request}.{i}",
             member=members[i] if members else None,
+            now=now,
         )
         for i, spec in enumerate(specs)
     ]
-    _copy_jobs(jobs, at=now.at)
+    insert_jobs(jobs)
     return jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Place of a job in its array.
-
-    Attributes
-    ----------
-    index : of the job
-    waits : for earlier members, because of the limit of the array
-    """
-
-    index: int
-    waits: bool
 
 
 def submit_array(
@@ -122,16 +110,15 @@ def submit_array(
     )  # fmt: skip
     limit = len(array.indexes) if array.limit is None else array.limit
     waiting = set(sorted(array.indexes)[limit:])
-    jobs = submit_jobs(
+    members = [Member(index, index in waiting) for index in array.indexes]
+    jobs = store_jobs(
         [replace(spec, name=member_name(row.name, index)) for index in array.indexes],
-        project=project,
-        user=user,
-        correlation_id=correlation_id,
-        batch=row,
-        members=[Member(index, index in waiting) for index in array.indexes],
+        Submission(project, user, correlation_id, batch=row),
+        members=members,
     )
-    row.items = [{"status": "accepted", "job": str(job.pk)} for job in jobs]
+    row.items = [{"status": "accepted", "job": str(job.id)} for job in jobs]
     row.save(update_fields=["items"])
+    record_events(submitted_events(jobs))
     return row
 
 
@@ -144,34 +131,10 @@ def resubmit(job: Job, spec: JobSpec, *, user: User, correlation_id: str) -> Job
         members, batch = [], None
     else:
         members, batch = [Member(job.array_index, waits=True)], job.batch
-    (again,) = submit_jobs(
-        [spec], project=job.project, user=user, correlation_id=correlation_id, batch=batch,
-        members=members,
-    )  # fmt: skip
+    (again,) = _submit([spec], Submission(job.project, user, correlation_id, batch), members)
     if batch is not None:
         release_after([(batch.pk,)])
     return again
-
-
-def _copy_jobs(jobs: Sequence[Job], *, at: datetime) -> None:
-    """Insert jobs with COPY: for many and for one, a third of the time of an insert."""
-    keys = {"shape_key", "flow_key"}  # set by a trigger
-    fields = [field for field in Job._meta.concrete_fields if field.attname not in keys]
-    are_json = [isinstance(field, JSONField) for field in fields]
-    names = [str(field.attname) for field in fields]
-    for job in jobs:
-        job.created_at = job.updated_at = at
-    copy_rows(
-        Job._meta.db_table,
-        [str(field.column) for field in fields],
-        (
-            [
-                as_json(value) if is_json and value is not None else value
-                for value, is_json in zip((getattr(job, n) for n in names), are_json, strict=True)
-            ]
-            for job in jobs
-        ),
-    )
 
 
 def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
@@ -259,59 +222,3 @@ def _require_backend(specs: Sequence[JobSpec]) -> None:
     if is_open and not has_servers_with(Capability.COMMANDS):
         detail = "no server of this cluster runs commands; enrol an agent first"
         raise InvalidInputError([FieldProblem("/spec/command", "no_backend", detail)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Submission:
-    """Values shared by the jobs of one request."""
-
-    project: Project
-    user: User
-    batch: Batch | None
-    submitted_s: float
-
-
-def _new_job(
-    spec: JobSpec,
-    *,
-    application: Application,
-    correlation_id: str,
-    submission: _Submission,
-    member: Member | None,
-) -> Job:
-    job_id = spec.id or uuid7()
-    waits = member is not None and member.waits
-    reason = Reason.WAITING_FOR_ARRAY if waits else Reason.WAITING_FOR_AGENT
-    return Job(
-        id=job_id,
-        name=spec.name or f"{spec.application[:110]}-{job_id.hex[-8:]}",
-        project=submission.project,
-        application=application,
-        created_by=submission.user,
-        batch=submission.batch,
-        array_index=None if member is None else member.index,
-        correlation_id=correlation_id,
-        target=spec.target.as_json(),
-        target_kind=spec.target.kind,
-        input_bytes=spec.input_bytes,
-        tasks_total=spec.tasks,
-        duration_s=spec.duration_s,
-        units_requested=spec.units,
-        unit_memory_bytes=spec.unit_memory_bytes,
-        unit_network_bps=spec.unit_network_bps,
-        unit_storage_bytes=spec.unit_storage_bytes,
-        priority=spec.priority,
-        gang=spec.gang,
-        policy=spec.policy or "",
-        sample_size=spec.sample_size,
-        guarantee=None if spec.guarantee is None else spec.guarantee.as_json(),
-        held=spec.held or waits,
-        constraints=spec.constraints.as_json(),
-        labels=dict(spec.labels),
-        annotations=dict(spec.annotations),
-        backend=spec.backend,
-        program=spec.program(),
-        files_id=None if spec.files is None else spec.files.digest,
-        reason_code=Reason.HELD if spec.held else reason,
-        submitted_s=submission.submitted_s,
-    )

@@ -1,0 +1,163 @@
+"""Rows of submitted jobs, and their insertion.
+
+A row is a dictionary of the columns that a submission sets: making an instance of `Job`, which has
+more than sixty fields, takes longer than all other work of a submission in Python.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db.models import Field, JSONField
+
+from apps.accounts.models import Project, User
+from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import copy_rows
+from apps.inventory.selectors import ClusterTime
+from apps.workloads.core.reasons import Reason
+from apps.workloads.core.spec import JobSpec
+from apps.workloads.models import Application, Batch, Job
+from apps.workloads.services.rows import as_json
+
+_SET_BY_TRIGGER: Final = frozenset({"shape_key", "flow_key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Place of a job in its array.
+
+    Attributes
+    ----------
+    index : of the job
+    waits : for earlier members, because of the limit of the array
+    """
+
+    index: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What the jobs of one request share.
+
+    Attributes
+    ----------
+    correlation_id : of the request
+    batch : that the jobs belong to; None = none
+    """
+
+    project: Project
+    user: User
+    correlation_id: str
+    batch: Batch | None = None
+
+
+class NewJob(NamedTuple):
+    """A submitted job.
+
+    Attributes
+    ----------
+    columns : values by attribute of `Job`; the other columns have the defaults of their fields
+    """
+
+    id: UUID
+    name: str
+    project_id: UUID
+    correlation_id: str
+    application: Application
+    columns: Mapping[str, Any]
+
+
+def new_job(
+    spec: JobSpec,
+    submission: Submission,
+    *,
+    application: Application,
+    correlation_id: str,
+    member: Member | None,
+    now: ClusterTime,
+) -> NewJob:
+    """Return the job of a specification."""
+    job_id = spec.id or uuid7()
+    name = spec.name or f"{spec.application[:110]}-{job_id.hex[-8:]}"
+    project_id = submission.project.pk
+    waits = member is not None and member.waits
+    reason = Reason.WAITING_FOR_ARRAY if waits else Reason.WAITING_FOR_AGENT
+    columns = {
+        "id": job_id,
+        "name": name,
+        "project_id": project_id,
+        "application_id": application.pk,
+        "created_by_id": submission.user.pk,
+        "batch_id": None if submission.batch is None else submission.batch.pk,
+        "array_index": None if member is None else member.index,
+        "correlation_id": correlation_id,
+        "target": spec.target.as_json(),
+        "target_kind": spec.target.kind,
+        "input_bytes": spec.input_bytes,
+        "tasks_total": spec.tasks,
+        "duration_s": spec.duration_s,
+        "units_requested": spec.units,
+        "unit_memory_bytes": spec.unit_memory_bytes,
+        "unit_network_bps": spec.unit_network_bps,
+        "unit_storage_bytes": spec.unit_storage_bytes,
+        "priority": spec.priority,
+        "gang": spec.gang,
+        "policy": spec.policy or "",
+        "sample_size": spec.sample_size,
+        "guarantee": None if spec.guarantee is None else spec.guarantee.as_json(),
+        "held": spec.held or waits,
+        "constraints": spec.constraints.as_json(),
+        "labels": dict(spec.labels),
+        "annotations": dict(spec.annotations),
+        "backend": spec.backend,
+        "program": spec.program(),
+        "files_id": None if spec.files is None else spec.files.digest,
+        "reason_code": Reason.HELD if spec.held else reason,
+        "submitted_s": now.cluster_s,
+        "created_at": now.at,
+        "updated_at": now.at,
+    }
+    return NewJob(job_id, name, project_id, correlation_id, application, columns)
+
+
+def insert_jobs(jobs: Sequence[NewJob]) -> None:
+    """Insert jobs with COPY: for many and for one, a third of the time of an insert."""
+    fields = _fields()
+    places = {field.attname: place for place, field in enumerate(fields)}
+    json_columns = frozenset(field.attname for field in fields if isinstance(field, JSONField))
+    defaults = [_encoded(field.get_default(), field.attname in json_columns) for field in fields]
+
+    def row(job: NewJob) -> list[Any]:
+        values = defaults.copy()
+        for name, value in job.columns.items():
+            values[places[name]] = _encoded(value, name in json_columns)
+        return values
+
+    copy_rows(Job._meta.db_table, [str(field.column) for field in fields], map(row, jobs))
+
+
+def as_model(job: NewJob, submission: Submission) -> Job:
+    """Return an inserted job as an instance, with its related objects."""
+    related = {
+        "project": submission.project,
+        "application": job.application,
+        "created_by": submission.user,
+        "batch": submission.batch,
+    }
+    own = {name: value for name, value in job.columns.items() if name[:-3] not in related}
+    return Job(**own, **related)
+
+
+@cache
+def _fields() -> tuple["Field[Any, Any]", ...]:
+    """Return the fields whose columns a submission writes."""
+    fields = Job._meta.concrete_fields
+    return tuple(field for field in fields if field.attname not in _SET_BY_TRIGGER)
+
+
+def _encoded(value: Any, is_json: bool) -> Any:
+    """Return a value as COPY takes it."""
+    return as_json(value) if is_json and value is not None else value
