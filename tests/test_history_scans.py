@@ -31,6 +31,7 @@ GROWING = frozenset(
     {
         "workloads_job",
         "workloads_batch",
+        "workloads_searchterms",
         "scheduling_decision",
         "scheduling_allocation",
         "execution_launch",

@@ -64,13 +64,7 @@ class Launch(models.Model):
             ),
         )
         indexes = (
-            # backends: the next launches, in order
-            models.Index(
-                fields=["backend", "id"],
-                name="launch_requested",
-                condition=Q(state="requested"),
-            ),
-            # backends: live launches after a restart, and cancellations
+            # backends: the next launches, in order; live ones after a restart; cancellations
             models.Index(
                 fields=["backend", "state", "id"],
                 name="launch_live",

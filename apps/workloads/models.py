@@ -425,10 +425,6 @@ class Job(models.Model):
             models.Index(fields=["reason_code", "-created_at", "-id"], name="job_by_reason"),
             models.Index(fields=["priority", "-created_at", "-id"], name="job_by_priority"),
             models.Index(fields=["-created_at", "-id"], name="job_held", condition=Q(held=True)),
-            HashIndex(fields=["correlation_id"], name="job_by_request"),
-            GinIndex(fields=["labels"], name="job_by_label", opclasses=["jsonb_path_ops"]),
-            # search: beginnings of the words of the name
-            GinIndex(Words("name"), name="job_by_word"),
             # lists by attainment; running jobs change theirs too often for an index
             models.Index(
                 fields=["attainment"],
@@ -445,6 +441,37 @@ class Job(models.Model):
             models.Index(
                 fields=["finished_at"], name="job_by_end", condition=Q(finished_at__isnull=False)
             ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SearchTerms(models.Model):
+    """What jobs are searched by and that hardly ever changes, in a table of its own.
+
+    A change of a job's state adds an entry to every index of the table of jobs; these three cost
+    a third of it. Triggers copy the columns of new and changed jobs.
+    """
+
+    # no constraint: a trigger inserts the row, and it would be checked for each new job
+    job = models.OneToOneField(
+        Job,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="terms",
+        db_constraint=False,
+    )
+    name = models.CharField(max_length=127)
+    labels = models.JSONField()
+    correlation_id = models.CharField(max_length=64)
+
+    class Meta:
+        indexes = (
+            HashIndex(fields=["correlation_id"], name="terms_by_request"),
+            GinIndex(fields=["labels"], name="terms_by_label", opclasses=["jsonb_path_ops"]),
+            # beginnings of the words of the name
+            GinIndex(Words("name"), name="terms_by_word"),
         )
 
     def __str__(self) -> str:

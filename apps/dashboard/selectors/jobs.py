@@ -68,7 +68,7 @@ def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:
     for flag in query.flags:
         jobs = jobs.filter(FLAGS[flag])
     for name, value in query.labels:
-        jobs = jobs.filter(labels__contains={name: value})
+        jobs = jobs.filter(terms__labels__contains={name: value})
     return jobs.filter(name_search(" ".join(query.words))) if query.words else jobs
 
 

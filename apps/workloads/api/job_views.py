@@ -95,7 +95,7 @@ JOB_FILTERS = {
         lambda value: selectors.name_search(read_text(value)),
         "Whose name has words that begin with these.",
     ),
-    "label": label("labels", "With this label, name:value; repeatable."),
+    "label": label("terms__labels", "With this label, name:value; repeatable."),
     "target_kind": choice("target_kind", TargetKind, "With this kind of target."),
     "priority__gte": whole("priority__gte", "With at least this priority."),
     "held": flag("held", "Whether the job is held."),
@@ -105,7 +105,7 @@ JOB_FILTERS = {
         "Member of this array.",
         {"type": "string", "format": "uuid"},
     ),
-    "request_id": exact("correlation_id", "Submitted by the request with this id."),
+    "request_id": exact("terms__correlation_id", "Submitted by the request with this id."),
     "attainment__lt": Filter(
         lambda value: selectors.attained("lt", read_float(value)),
         "Below this attainment.",

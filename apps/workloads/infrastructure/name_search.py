@@ -38,7 +38,7 @@ class HasWords(models.Lookup):
 
 @models.UUIDField.register_lookup
 class NamedWith(models.Lookup):
-    """Whether the value is the id of a job whose name has the words, found by `job_by_word`.
+    """Whether the value is the id of a job whose name has the words, found by its index.
 
     The array is computed first, whatever number of jobs the planner expects.
     """
@@ -49,5 +49,5 @@ class NamedWith(models.Lookup):
     def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
         """Return a condition on the id."""
         key, parameters = self.process_lhs(compiler, connection)
-        named = "SELECT id FROM workloads_job WHERE workloads_words(name) @@ %s::tsquery"
+        named = "SELECT job_id FROM workloads_searchterms WHERE workloads_words(name) @@ %s::tsquery"
         return f"{key} = ANY(ARRAY({named}))", (*parameters, words_query(self.rhs))
