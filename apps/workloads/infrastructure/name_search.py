@@ -49,5 +49,7 @@ class NamedWith(models.Lookup):
     def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
         """Return a condition on the id."""
         key, parameters = self.process_lhs(compiler, connection)
-        named = "SELECT job_id FROM workloads_searchterms WHERE workloads_words(name) @@ %s::tsquery"
+        named = (
+            "SELECT job_id FROM workloads_searchterms WHERE workloads_words(name) @@ %s::tsquery"
+        )
         return f"{key} = ANY(ARRAY({named}))", (*parameters, words_query(self.rhs))
