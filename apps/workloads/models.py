@@ -448,10 +448,11 @@ class Job(models.Model):
 
 
 class SearchTerms(models.Model):
-    """What jobs are searched by and that hardly ever changes, in a table of its own.
+    """The name, labels and request of a job: what searches use and changes of its state do not.
 
-    A change of a job's state adds an entry to every index of the table of jobs; these three cost
-    a third of it. Triggers copy the columns of new and changed jobs.
+    A change of a job's state adds an entry to every index of its table. With the three indexes of
+    this table, it would take half as long again. Triggers copy the columns of new and changed
+    jobs.
     """
 
     # no constraint: a trigger inserts the row, and it would be checked for each new job

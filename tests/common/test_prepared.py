@@ -51,3 +51,9 @@ def test_an_error_is_an_error_of_django() -> None:
 @pytest.mark.django_db
 def test_a_statement_without_rows_returns_none_of_them() -> None:
     assert fetch_prepared("UPDATE inventory_server SET rack_id = rack_id WHERE id = %s", [0]) == []
+
+
+@pytest.mark.django_db
+def test_rows_without_columns_are_counted() -> None:
+    sql = "SELECT FROM generate_series(1, %s::int)"
+    assert fetch_prepared(sql, [2]) == fetch_rows(sql, [2]) == [(), ()]

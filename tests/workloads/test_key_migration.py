@@ -4,14 +4,13 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 
 from apps.workloads.models import Job
 from tests import factories
+from tests.migration import migrate
 
 pytestmark = pytest.mark.django_db
 
-BEFORE = ("workloads", "0020_count_updates_together")
 MIGRATION = ("workloads", "0021_job_keys")
 
 
@@ -36,21 +35,11 @@ def flow_index() -> set[str]:
     return values("SELECT indexdef FROM pg_indexes WHERE indexname = 'job_by_flow'")
 
 
-def migrate(*, back: bool) -> None:
-    """Apply or reverse the migration alone, in the transaction of the test."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # an ALTER TABLE refuses pending checks
-    loader = MigrationLoader(connection)
-    migration, state = loader.get_migration(*MIGRATION), loader.project_state(BEFORE)
-    with connection.schema_editor(atomic=False) as editor:
-        (migration.unapply if back else migration.apply)(state, editor)
-
-
 def test_the_reverse_generates_the_same_keys() -> None:
     factories.job(units_requested=3)
     factories.job(target={"kind": "best_effort"})
     before = keys()
-    migrate(back=True)
+    migrate(*MIGRATION, back=True)
     assert generated() == {"shape_key", "flow_key"}
     assert keys() == before
 
@@ -58,7 +47,7 @@ def test_the_reverse_generates_the_same_keys() -> None:
 def test_the_reverse_follows_changes_of_a_request() -> None:
     job = factories.job(priority=1)
     ((_, shape, flow),) = keys()
-    migrate(back=True)
+    migrate(*MIGRATION, back=True)
     Job.objects.filter(pk=job.pk).update(priority=2)
     ((_, new_shape, new_flow),) = keys()
     assert new_shape != shape
@@ -68,8 +57,8 @@ def test_the_reverse_follows_changes_of_a_request() -> None:
 def test_the_migration_applies_again_after_its_reverse() -> None:
     factories.job(units_requested=3)
     before, index = keys(), flow_index()
-    migrate(back=True)
-    migrate(back=False)
+    migrate(*MIGRATION, back=True)
+    migrate(*MIGRATION, back=False)
     assert generated() == set()
     assert keys() == before
     assert flow_index() == index

@@ -9,9 +9,11 @@ from django.utils import timezone
 from apps.workloads.models import Job, SearchTerms
 from apps.workloads.services.retention import delete_ended_jobs
 from tests import factories
+from tests.migration import migrate
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
+MIGRATION = ("workloads", "0025_search_terms")
 
 
 def terms() -> set[tuple[object, ...]]:
@@ -52,3 +54,13 @@ def test_the_terms_of_deleted_jobs_are_deleted() -> None:
     factories.job("sort", state="succeeded", finished_at=NOW)
     assert delete_ended_jobs(NOW + timedelta(days=1)) == 1
     assert terms() == {(kept.pk, "index", None, "test")}
+
+
+def test_the_migration_copies_the_terms_of_all_jobs() -> None:
+    job = factories.job("sort", labels={"team": "blue"})
+    migrate(*MIGRATION, back=True)
+    other = factories.job("index")
+    migrate(*MIGRATION, back=False)
+    assert terms() == {(job.pk, "sort", "blue", "test"), (other.pk, "index", None, "test")}
+    after = factories.job("later")
+    assert (after.pk, "later", None, "test") in terms()

@@ -83,7 +83,7 @@ def fetch_prepared(
     with connection.cursor() as cursor:
         cursor.cursor = _PreparingCursor(connection.connection)
         cursor.execute(sql, parameters)
-        return cursor.fetchall() if cursor.description else []
+        return [] if cursor.description is None else cursor.fetchall()
 
 
 class _PreparingCursor(psycopg.Cursor[tuple[Any, ...]]):

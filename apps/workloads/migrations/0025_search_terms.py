@@ -1,7 +1,7 @@
 """Move what jobs are searched by to a table of its own.
 
-A change of a job's state adds an entry to every index of its table, and these three cost a third
-of it. The triggers come first: they wait for all writers of jobs, and none can begin before the
+A change of a job's state adds an entry to every index of its table, and these three took a third of
+its time. The triggers come first: they wait for all writers of jobs, and none can begin before the
 terms of all jobs are copied.
 """
 
