@@ -451,8 +451,8 @@ class SearchTerms(models.Model):
     """The name, labels and request of a job: what searches use and changes of its state do not.
 
     A change of a job's state adds an entry to every index of its table. With the three indexes of
-    this table, it would take half as long again. Triggers copy the columns of new and changed
-    jobs.
+    this table, such a change would take half as long again. Triggers copy the columns of new and
+    changed jobs.
     """
 
     # no constraint: a trigger inserts the row, and it would be checked for each new job

@@ -38,7 +38,7 @@ class HasWords(models.Lookup):
 
 @models.UUIDField.register_lookup
 class NamedWith(models.Lookup):
-    """Whether the value is the id of a job whose name has the words, found by its index.
+    """Whether the value is the id of a job whose name has the words, found by `terms_by_word`.
 
     The array is computed first, whatever number of jobs the planner expects.
     """
