@@ -25,6 +25,25 @@ DETAILED = {
     "annotations": {"large": 1 << 70, "text": "\t\\N\n\"'"},
     "unit_memory_bytes": 1 << 20,
 }
+STORED = {
+    "name": "nightly",
+    "target": BEST_EFFORT,
+    "target_kind": "best_effort",
+    "input_bytes": 1 << 30,
+    "tasks_total": 3,
+    "units_requested": 2,
+    "duration_s": 60.0,
+    "priority": 7,
+    "gang": False,
+    "guarantee": {"rank_threshold": 0.9, "probability": 0.01},
+    "held": True,
+    "reason_code": "Held",
+    "labels": {"team": "blue"},
+    "annotations": {"large": 1 << 70, "text": "\t\\N\n\"'"},
+    "unit_memory_bytes": 1 << 20,
+    "correlation_id": "r",
+    "state": "submitted",
+}
 
 
 @pytest.mark.parametrize("fields", [{}, DETAILED], ids=["plain", "detailed"])
@@ -39,6 +58,16 @@ def test_the_returned_job_is_the_stored_one(fields: dict[str, object]) -> None:
         if field.attname not in BY_TRIGGER:
             assert getattr(job, field.attname) == getattr(stored, field.attname), field.name
     assert job.application == stored.application
+
+
+def test_the_fields_of_a_submission_are_stored() -> None:
+    factories.cluster()
+    spec = parse_job({"application": "sort", "target": BEST_EFFORT, **DETAILED})
+    store_jobs([spec], Submission(factories.project(), factories.user(), "r"))
+    job = Job.objects.get()
+    assert {name: getattr(job, name) for name in STORED} == STORED
+    assert job.constraints["platforms"] == ["a"]
+    assert job.constraints["locality"] == "server"
 
 
 def test_jobs_of_one_request_are_told_apart_by_a_number() -> None:
