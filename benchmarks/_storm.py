@@ -8,6 +8,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from io import StringIO
 from threading import Event, Lock, Thread
@@ -42,7 +43,7 @@ from apps.placement.models import MigrationPurpose, PlanCause, PlannedMigration
 from apps.placement.models import Plan as PlanRow
 from apps.placement.services.rebalancing.evaluation import evaluate_plan
 from apps.placement.services.rebalancing.executor import execute_plans
-from apps.placement.services.rebalancing.plans import NewPlan, write_plan
+from apps.placement.services.rebalancing.plans import NewPlan, PlanSupersededError, write_plan
 from apps.placement.services.retention import placement_kinds
 from apps.scheduling.models import Allocation
 from apps.scheduling.services.agent import make_agent
@@ -254,7 +255,8 @@ class Storm:
             for place, (key, job) in enumerate(_live_allocations(int(rng.integers(1, 8))))
         ]
         if moves and not self._calm.is_set():
-            write_plan(_new_plan(moves, self._user.pk), approve=True)
+            with suppress(PlanSupersededError):  # other clients deleted all of its jobs
+                write_plan(_new_plan(moves, self._user.pk), approve=True)
 
     def _execute_plans(self, _: np.random.Generator) -> None:
         for key in execute_plans():

@@ -17,7 +17,7 @@ from django.db.transaction import Atomic
 from apps.common.infrastructure.locks import LOCK_ORDER
 
 _SELECTED: Final = re.compile(r'\b(?:FROM|JOIN) "?(\w+)"?(?: (?:AS )?"?(\w+)"?)?')
-_LOCKING: Final = re.compile(r'\bFOR (?:NO KEY )?UPDATE(?: OF "?(\w+)"?)?')
+_LOCKING: Final = re.compile(r'\bFOR (?:KEY SHARE|(?:NO KEY )?UPDATE)(?: OF "?(\w+)"?)?')
 _CHANGED: Final = re.compile(
     r'(?<!KEY )(?<!FOR )(?<!DO )\bUPDATE "?(\w+)"?|\bDELETE FROM "?(\w+)"?'
 )
@@ -103,7 +103,7 @@ def _flat(params: Any) -> Iterator[str]:
 
 
 def locked_tables(sql: str) -> list[str]:
-    """Tables in which a statement locks rows for an update; its white space is single."""
+    """Tables in which a statement locks rows; its white space is single."""
     tables: list[str] = []
     for lock in _LOCKING.finditer(sql):
         chosen = lock.group(1)

@@ -34,6 +34,7 @@ from apps.scheduling.core.allowances import estimated
 from apps.scheduling.models import Allocation, Decision, SpeedRatio
 from apps.scheduling.selectors.allowances import current_allowances
 from apps.workloads.models import Job
+from apps.workloads.services import delete_job
 from tests import factories
 from tests.execution.feedback_world import (
     BYTES,
@@ -115,6 +116,16 @@ def test_a_repeated_observation_changes_nothing(world: World) -> None:
     assert record_observations([job_observation]) == {world.about.id}
     assert record_observations([replace(job_observation, at_s=now() + 60.0)]) == set()
     assert PredictionError.objects.get().cluster_s == now()
+
+
+def test_an_observation_of_a_job_deleted_meanwhile_is_ignored(world: World) -> None:
+    jobs = [world.ran(), world.ran()]
+    observation = Observation("a", (ServerUnits(PLATFORMS[1], 1),), "bytes", 1e6, 0.01)
+    seen = [JobObservation(world.about.id, job.id, 1, now(), observation) for job in jobs]
+    delete_job(jobs[0].id)
+    assert record_observations(seen[:1]) == set()
+    assert record_observations(seen) == {world.about.id}
+    assert PredictionError.objects.get().job_id == jobs[1].id
 
 
 def test_jobs_of_applications_without_a_profile_are_ignored(world: World) -> None:

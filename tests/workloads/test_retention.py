@@ -1,5 +1,6 @@
 """Ended jobs are deleted with their history; jobs that have not ended never are."""
 
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -17,11 +18,11 @@ from apps.scheduling.models import Allocation, Decision
 from apps.testbed.models import MeasuredPair
 from apps.workloads.models import Batch, Job, JobCount
 from apps.workloads.selectors import job_counts
-from apps.workloads.services import retention
+from apps.workloads.services import delete_job, lock_against_deletion, retention
 from apps.workloads.services.counts import fold_job_counts
 from apps.workloads.services.retention import delete_batches, delete_ended_jobs, job_tables
 from tests import factories
-from tests.races import meanwhile
+from tests.races import in_background, meanwhile, wait_for_a_waiter
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
@@ -129,6 +130,19 @@ def test_a_job_that_somebody_is_changing_is_left_for_the_next_batch() -> None:
     assert Job.objects.get() == locked
     assert not Job.objects.filter(pk=free.pk).exists()
     assert delete_ended_jobs(LIMIT) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_locked_against_deletion_is_deleted_with_rows_inserted_meanwhile() -> None:
+    about, deleted = ended(), ended()
+    delete_job(deleted.pk)
+    with ExitStack() as background, transaction.atomic():
+        assert lock_against_deletion([deleted.pk, about.pk]) == {about.pk}
+        background.enter_context(in_background(lambda: delete_job(about.pk)))
+        wait_for_a_waiter()
+        ContainerClass.objects.create(allocation_id=1, job=about, read_s=1.0)
+    assert not Job.objects.exists()
+    assert not ContainerClass.objects.exists()
 
 
 def batch(*, days: float) -> UUID:

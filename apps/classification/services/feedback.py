@@ -48,6 +48,7 @@ from apps.operations.services import NewEvent, record_events
 from apps.profiling.models import OPEN_STATES, Measurement, ProfilingRun, RunState
 from apps.profiling.services import lock_applications, request_run
 from apps.workloads.models import Application
+from apps.workloads.services import lock_against_deletion
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,6 @@ INSERT INTO classification_predictionerror
 SELECT d.* FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::float8[], %s::float8[],
                        %s::float8[], %s::float8[], %s::float8[])
     AS d(application, job, profile, number, at_s, predicted, measured, deviation, beyond)
-JOIN workloads_job j ON j.id = d.job
 ON CONFLICT DO NOTHING RETURNING application_id
 """
 
@@ -84,7 +84,8 @@ ON CONFLICT DO NOTHING RETURNING application_id
 def record_observations(rows: Sequence[JobObservation]) -> set[UUID]:
     """Store observations with the predictions of the current profiles, each observation once.
 
-    Return the applications with new observations; applications without a profile are skipped.
+    Return the applications with new observations. Applications without a profile, and jobs that
+    were deleted, are skipped.
     """
     current = selectors.current_profile_ids({row.application_id for row in rows})
     columns: list[tuple[object, ...]] = []
@@ -99,9 +100,12 @@ def record_observations(rows: Sequence[JobObservation]) -> set[UUID]:
                     observation.beyond,
                 )
             )
-    if not columns:
-        return set()
-    stored = fetch_rows(_INSERT, [list(column) for column in zip(*columns, strict=True)])
+    with transaction.atomic():
+        jobs = lock_against_deletion(row.job_id for row in rows)
+        kept = [values for values in columns if values[1] in jobs]
+        if not kept:
+            return set()
+        stored = fetch_rows(_INSERT, [list(column) for column in zip(*kept, strict=True)])
     return {key for (key,) in stored}
 
 

@@ -5,11 +5,12 @@ a profile, such as a command that was never profiled, follows from the metrics t
 the thresholds that the profiles of other containers taught. A container none of whose metrics is
 read, or can be compared with a threshold, has no class.
 
-Two statements and the profiles, whatever the number of containers. Two concurrent refreshes are
-harmless: both read the same samples.
+Three statements and the profiles, whatever the number of containers. Two concurrent refreshes are
+harmless: both read the same samples. Jobs that are deleted meanwhile are left out.
 """
 
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import numpy as np
 from django.db import connection, transaction
@@ -33,6 +34,7 @@ from apps.placement.core.monitoring.metrics import (
 )
 from apps.placement.models import MetricThreshold
 from apps.placement.selectors.cluster import cached_profiles
+from apps.workloads.services import lock_against_deletion
 
 RETENTION_S: Final = 7 * 86_400.0  # of classes of ended containers: fronts of past times need them
 _READ: Final = """
@@ -217,6 +219,8 @@ def _write(
 ) -> None:
     new = np.flatnonzero(is_new & ~np.isnan(after.intensity)).tolist()
     with transaction.atomic(), connection.cursor() as cursor:
+        jobs = lock_against_deletion(UUID(rows[i].job) for i in new)
+        new = [i for i in new if UUID(rows[i].job) in jobs]
         cursor.execute(
             _WRITE,
             [

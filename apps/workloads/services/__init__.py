@@ -45,7 +45,7 @@ from apps.workloads.services.progress import (
     restart_jobs,
     start_running,
 )
-from apps.workloads.services.rows import lock_jobs
+from apps.workloads.services.rows import lock_against_deletion, lock_jobs
 from apps.workloads.services.shapes import (
     ClaimedShapes,
     claim_shapes,
@@ -101,6 +101,7 @@ __all__ = [
     "grow_jobs",
     "join_shapes",
     "keep_waiting",
+    "lock_against_deletion",
     "lock_jobs",
     "place_jobs",
     "postpone_growth",

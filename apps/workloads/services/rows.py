@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import connection
 
 from apps.common.core.errors import NotFoundError
-from apps.common.infrastructure.database import number_array
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.operations.services import NewEvent
 from apps.workloads.models import Job
 
@@ -39,6 +39,19 @@ def lock_jobs(job_ids: Iterable[UUID]) -> None:
             "SELECT FROM workloads_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE",
             [number_array(sorted(job_ids))],
         )
+
+
+def lock_against_deletion(job_ids: Iterable[UUID]) -> set[UUID]:
+    """Return those of the jobs that exist; none is deleted until the transaction ends.
+
+    Call it before rows are inserted for jobs that were read in an earlier transaction: users and
+    retention delete ended jobs.
+    """
+    rows = fetch_rows(
+        "SELECT id FROM workloads_job WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE",
+        [sorted(set(job_ids))],
+    )
+    return {key for (key,) in rows}
 
 
 def as_json(value: Any) -> str:

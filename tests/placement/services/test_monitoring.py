@@ -1,14 +1,19 @@
 """Container classes follow the telemetry."""
 
+from typing import Any
+
 import pytest
 
 from apps.inventory.models import Server
+from apps.placement.core.monitoring.metrics import container_metrics
 from apps.placement.core.problem.instance import Communication
 from apps.placement.models import ContainerClass, MetricThreshold
+from apps.placement.services import monitoring
 from apps.placement.services.monitoring import RETENTION_S, prune_classes, refresh_classes
 from apps.placement.tasks.fronts import prune as prune_task
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
+from apps.workloads.services import delete_job
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -65,6 +70,25 @@ def test_a_container_above_the_threshold_of_its_platform_is_a_taz(
     assert class_of(big).is_taz
     assert class_of(small).intensity == pytest.approx(0.5 * 4 / 6)
     assert not class_of(small).is_taz
+
+
+def test_a_container_of_a_job_deleted_meanwhile_gets_no_class(
+    servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_threshold(6e6)
+    jobs = [running(), running()]
+    held = [factories.allocation(job, servers[0], cores=1) for job in jobs]
+    for job in jobs:
+        report(job, 7000.0, 1.6e7)
+
+    def container_metrics_meanwhile(*about: Any) -> Any:
+        Job.objects.filter(pk=jobs[0].pk).update(state="succeeded", finished_s=7200.0)
+        delete_job(jobs[0].pk)
+        return container_metrics(*about)
+
+    monkeypatch.setattr(monitoring, "container_metrics", container_metrics_meanwhile)
+    refresh_classes(7200.0)
+    assert [row.allocation_id for row in ContainerClass.objects.all()] == [held[1].id]
 
 
 def test_a_null_counter_drops_one_metric_and_the_profile_predicts_it(

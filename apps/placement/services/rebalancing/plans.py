@@ -37,6 +37,7 @@ from apps.placement.models import (
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.objectives import effective_weights
 from apps.placement.selectors.preferences import weights_in_force
+from apps.workloads.services import lock_against_deletion
 
 PLAN_TASK: Final = "placement.make_plans"
 EXECUTE_TASK: Final = "placement.carry_out"
@@ -82,14 +83,17 @@ class NewPlan:
 def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
     """Write a plan; it supersedes those that await approval.
 
+    Migrations of jobs that were deleted since the plan was computed are left out.
+
     Parameters
     ----------
     approve : approve it in the name of its creator; plans of an automatic loop always are
 
     Raises
     ------
-    PlanSupersededError : other weights came into force since the plan was computed or, for a plan
-        of the loop, the loop was switched off or another plan was created.
+    PlanSupersededError : since the plan was computed, other weights came into force or all of its
+        jobs were deleted or, for a plan of the loop, the loop was switched off or another plan was
+        created.
     """
     with transaction.atomic():
         loop = selectors.lock_loop_settings()
@@ -101,34 +105,42 @@ def write_plan(new: NewPlan, *, approve: bool = False) -> Plan:
             if selectors.has_open_plan():
                 raise PlanSupersededError("Another plan was created during planning.")
             approve = loop.mode == LoopMode.AUTOMATIC
-        number = (Plan.objects.aggregate(last=Max("number"))["last"] or 0) + 1
-        plan = Plan.objects.create(
-            number=number,
-            cause=new.cause,
-            weights=dict(new.weights),
-            activation=new.activation,
-            preference_set=new.activation.preference_set if new.activation else None,
-            predicted=dict(new.predicted),
-            proposed=proposal_summary(new.predicted, new.migrations),
-            gap=new.gap,
-            seconds=new.seconds,
-            snapshot=new.snapshot,
-            cluster_s=new.cluster_s,
-            created_by_id=new.created_by,
-            reverses_id=new.reverses_id,
-            message=new.message,
-        )
-        for migration in new.migrations:
+        plan = _new_row(new)
+        events = [supersede(other, f"{plan} is newer.") for other in list(_proposed_plans())]
+        migrations = of_existing_jobs(new.migrations)
+        if new.migrations and not migrations:
+            raise PlanSupersededError("All jobs of the plan were deleted during planning.")
+        plan.proposed = proposal_summary(new.predicted, migrations)
+        plan.save(force_insert=True)
+        for migration in migrations:
             migration.plan = plan
-        PlannedMigration.objects.bulk_create(new.migrations)
-        events = [plan_event(plan, "created")]
-        older = list(_proposed_plans().exclude(pk=plan.pk))
-        events += [supersede(other, f"{plan} is newer.") for other in older]
+        PlannedMigration.objects.bulk_create(migrations)
+        events.insert(0, plan_event(plan, "created"))
         if approve:
             events.append(mark_approved(plan, new.created_by))
             notify(EXECUTE_TASK, queue=QUEUE)
         record_events(events)
     return plan
+
+
+def _new_row(new: NewPlan) -> Plan:
+    """Return the unsaved row of a plan, with the next number."""
+    number = (Plan.objects.aggregate(last=Max("number"))["last"] or 0) + 1
+    return Plan(
+        number=number,
+        cause=new.cause,
+        weights=dict(new.weights),
+        activation=new.activation,
+        preference_set=new.activation.preference_set if new.activation else None,
+        predicted=dict(new.predicted),
+        gap=new.gap,
+        seconds=new.seconds,
+        snapshot=new.snapshot,
+        cluster_s=new.cluster_s,
+        created_by_id=new.created_by,
+        reverses_id=new.reverses_id,
+        message=new.message,
+    )
 
 
 def proposal_summary(
@@ -147,6 +159,12 @@ def proposal_summary(
 def _proposed_plans() -> QuerySet[Plan]:
     rows = Plan.objects.select_for_update().filter(state=PlanState.PROPOSED)
     return rows.order_by("number")
+
+
+def of_existing_jobs(migrations: Sequence[PlannedMigration]) -> list[PlannedMigration]:
+    """Return the migrations whose job exists; none of these jobs is deleted before the commit."""
+    jobs = lock_against_deletion(migration.job_id for migration in migrations)
+    return [migration for migration in migrations if migration.job_id in jobs]
 
 
 # ---- user actions ----

@@ -25,6 +25,7 @@ from apps.placement.selectors import plans as selectors
 from apps.placement.services.rebalancing.plans import (
     is_in_force,
     lock_planned_migrations,
+    of_existing_jobs,
     plan_event,
     supersede,
 )
@@ -50,7 +51,8 @@ def rebase_plans(states: Sequence[PlanState] = NOT_BEGUN) -> None:
 def rebase_plan(plan_id: UUID, *, is_forced: bool = False) -> bool:
     """Re-base one plan on the cluster as it is; the search runs outside of a transaction.
 
-    Returns False if the plan was changed, re-based or begun meanwhile: nothing is stored.
+    Returns False if the plan was changed, re-based or begun meanwhile, or a job of it was deleted:
+    nothing is stored.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def rebase_plan(plan_id: UUID, *, is_forced: bool = False) -> bool:
     plan = Plan.objects.filter(pk=plan_id, state__in=NOT_BEGUN).first()
     if plan is None:
         return True
-    reason, rebased = weights_reason(plan), None
+    reason, rebased, rows = weights_reason(plan), None, list[PlannedMigration]()
     if not reason:
         rows = list(selectors.migrations_of(plan.pk).filter(state=PlannedMigrationState.WAITING))
         if not rows or not _is_due(plan, rows, is_forced=is_forced):
@@ -80,6 +82,8 @@ def rebase_plan(plan_id: UUID, *, is_forced: bool = False) -> bool:
         if locked is None:
             return False
         if rebased is not None:
+            if not _has_waiting(locked, rows):
+                return False
             reason = _store(locked, rebased)
         event = supersede(locked, reason) if reason else plan_event(locked, "rebased")
         record_events([event])
@@ -107,9 +111,15 @@ def _is_due(plan: Plan, rows: Sequence[PlannedMigration], *, is_forced: bool) ->
 # ---- storing ----
 
 
-def _store(plan: Plan, rebased: RebasedPlan) -> str:
-    """Store a re-base of a locked plan; returns why the plan must be superseded, or ""."""
+def _has_waiting(plan: Plan, rows: Sequence[PlannedMigration]) -> bool:
+    """Lock the migrations of a locked plan; whether the given ones are those that wait."""
     lock_planned_migrations(plan)
+    waiting = plan.migrations.filter(state=PlannedMigrationState.WAITING)
+    return set(waiting.values_list("pk", flat=True)) == {row.pk for row in rows}
+
+
+def _store(plan: Plan, rebased: RebasedPlan) -> str:
+    """Store a re-base of a plan locked with its migrations; returns why to supersede it, or ""."""
     now_s = cluster_now()
     waiting = plan.migrations.filter(state=PlannedMigrationState.WAITING)
     before = {row.pk: row for row in waiting}
@@ -118,7 +128,11 @@ def _store(plan: Plan, rebased: RebasedPlan) -> str:
         old = [row for row in before.values() if row.bundle == outcome.number]
         if outcome.reason:
             entries.append(_entry(outcome, old, now_s))
-        _store_bundle(plan, outcome, old)
+        _change_old(plan, outcome, old)
+    new = of_existing_jobs([row for outcome in rebased.outcomes for row in outcome.new])
+    for row in new:
+        row.plan = plan
+    PlannedMigration.objects.bulk_create(new)
     plan.changes = changes.merged(plan.changes, entries)
     plan.rebased_at, plan.rebased_s = timezone.now(), now_s
     prediction = rebased.prediction
@@ -143,8 +157,8 @@ def _entry(
     }
 
 
-def _store_bundle(plan: Plan, outcome: BundleOutcome, old: Sequence[PlannedMigration]) -> None:
-    """Store the migrations of a bundle; those of a dropped one stay, with the reason."""
+def _change_old(plan: Plan, outcome: BundleOutcome, old: Sequence[PlannedMigration]) -> None:
+    """Change the stored migrations of a bundle; those of a dropped one stay, with the reason."""
     if not outcome.rows:
         plan.migrations.filter(pk__in=[row.pk for row in old]).update(
             state=PlannedMigrationState.SKIPPED,
@@ -154,9 +168,6 @@ def _store_bundle(plan: Plan, outcome: BundleOutcome, old: Sequence[PlannedMigra
     kept = {row.pk for row in outcome.kept}
     plan.migrations.filter(pk__in=[row.pk for row in old if row.pk not in kept]).delete()
     plan.migrations.filter(pk__in=kept).update(gain=outcome.rows[0].gain)
-    for row in outcome.new:
-        row.plan = plan
-    PlannedMigration.objects.bulk_create(outcome.new)
 
 
 def _superseded_reason(plan: Plan, rebased: RebasedPlan) -> str:

@@ -16,6 +16,7 @@ from apps.placement.services.rebalancing.plans import (
     prune_plans,
     prune_proposals,
 )
+from apps.workloads.services import delete_job
 from tests.placement import rebalancing_world as world
 from tests.placement.conftest import Stage
 from tests.placement.rebalancing_world import create_plan, new_migration, states
@@ -77,6 +78,29 @@ def test_a_plan_for_weights_no_longer_in_force_is_not_written(stage: Stage) -> N
     with pytest.raises(PlanSupersededError):
         create_plan(new_migration(0, stage.one, stage.servers[2]))
     assert not Plan.objects.exists()
+
+
+def test_the_migration_of_a_job_deleted_during_planning_is_left_out(stage: Stage) -> None:
+    moves = [
+        new_migration(place, job, stage.servers[2])
+        for place, job in enumerate((stage.one, stage.two))
+    ]
+    world.end_job(stage.one)
+    delete_job(stage.one.pk)
+    plan = create_plan(*moves)
+    assert [m.job_id for m in plan.migrations.all()] == [stage.two.pk]
+    assert (plan.proposed["moves"], plan.proposed["bundles"]) == (1, 1)
+
+
+def test_a_plan_whose_jobs_were_all_deleted_during_planning_is_not_written(stage: Stage) -> None:
+    older = create_plan(new_migration(0, stage.two, stage.servers[2]))
+    move = new_migration(0, stage.one, stage.servers[2])
+    world.end_job(stage.one)
+    delete_job(stage.one.pk)
+    with pytest.raises(PlanSupersededError, match="All jobs of the plan were deleted"):
+        create_plan(move)
+    assert Plan.objects.get() == older
+    assert Plan.objects.get().state == PlanState.PROPOSED
 
 
 def test_plans_that_never_began_are_pruned_after_some_days(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """Plans that have not begun follow the cluster, bundle by bundle."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +13,12 @@ from apps.placement.core.rebalancing.lifecycle import PlanState
 from apps.placement.models import Plan, PlanCause, PlannedMigration
 from apps.placement.selectors import plans as selectors
 from apps.placement.selectors.preferences import weights_in_force
+from apps.placement.services.rebalancing import rebasing
 from apps.placement.services.rebalancing.approval import approve_plan
 from apps.placement.services.rebalancing.executor import execute_plans
 from apps.placement.services.rebalancing.planner import NoGain, propose_plan
 from apps.placement.services.rebalancing.plans import PlanSupersededError, write_plan
+from apps.placement.services.rebalancing.rebased_bundles import RebasedPlan, rebased_plan
 from apps.placement.services.rebalancing.rebasing import (
     REFRESH_INTERVAL,
     rebase_plan,
@@ -23,6 +26,7 @@ from apps.placement.services.rebalancing.rebasing import (
 )
 from apps.placement.services.rebalancing.trimming import trim_plan
 from apps.workloads.models import Job
+from apps.workloads.services import delete_job
 from tests import factories
 from tests.placement import rebalancing_world as world
 from tests.placement.conftest import Stage
@@ -154,6 +158,50 @@ def test_a_container_whose_target_filled_up_goes_elsewhere(yard: Yard) -> None:
     (moved,) = plan.migrations.filter(bundle=0)
     assert moved.to_server_id not in {yard.servers[0].pk, yard.servers[3].pk}
     assert row.predicted["after"]["watts"] == pytest.approx(460.0)
+
+
+@pytest.fixture
+def delete_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Job], None]:
+    """End and delete a job after the first re-base was computed, before it is stored."""
+
+    def prepare(job: Job) -> None:
+        pending = [job]
+
+        def rebased_meanwhile(*about: Any) -> RebasedPlan:
+            result = rebased_plan(*about)
+            while pending:
+                world.end_job(pending[-1])
+                delete_job(pending.pop().pk)
+            return result
+
+        monkeypatch.setattr(rebasing, "rebased_plan", rebased_meanwhile)
+
+    return prepare
+
+
+def test_a_re_base_is_not_stored_if_a_job_of_the_plan_was_deleted_meanwhile(
+    yard: Yard, delete_meanwhile: Callable[[Job], None]
+) -> None:
+    plan = yard.plan(yard.empty(0, 0, 3), yard.empty(1, 1, 4))
+    world.running_job("fills it", (yard.servers[3], 3))
+    delete_meanwhile(yard.jobs[0])
+    assert not rebase_plan(plan.pk)
+    assert (fresh(plan).rebased_at, fresh(plan).changes) == (None, [])
+    assert rebase_plan(plan.pk, is_forced=True)
+    assert [m.job_id for m in plan.migrations.all()] == [yard.jobs[1].pk]
+    assert fresh(plan).rebased_at is not None
+
+
+def test_a_rewritten_bundle_leaves_out_another_job_deleted_meanwhile(
+    yard: Yard, delete_meanwhile: Callable[[Job], None]
+) -> None:
+    plan = yard.plan(yard.empty(0, 0, 3), yard.empty(1, 1, 4))
+    arrived = world.running_job("arrived", (yard.servers[0], 1))
+    Plan.objects.update(created_at=timezone.now() - REFRESH_INTERVAL)
+    world.end_job(yard.jobs[7])  # an entry in the change log
+    delete_meanwhile(arrived)
+    assert rebase_plan(plan.pk)
+    assert {m.job_id for m in plan.migrations.all()} == {yard.jobs[0].pk, yard.jobs[1].pk}
 
 
 def test_a_plan_is_superseded_if_too_little_of_its_gain_is_left(yard: Yard) -> None:
