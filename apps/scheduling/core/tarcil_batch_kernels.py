@@ -7,7 +7,7 @@ are evaluated once for each distinct filter, then again for the server of each u
 Notation as in ``kernels``: s a server, u a unit; n jobs, R candidates at most, F distinct filters.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,7 @@ from apps.scheduling.core import chance, encoding, samplers
 from apps.scheduling.core.kernels import (
     below,
     closeness,
-    digit_pair,
     fitting_units,
-    is_above,
     word,
 )
 
@@ -35,11 +33,17 @@ DENSE, CROWDED = samplers.DENSE, samplers.CROWDED
 ELIGIBLE: Final = 7  # behind the filters of `filters.FILTERS`
 CAPACITY: Final = 5
 AHEAD: Final = 32  # draws that are tried at once
+BLOCK: Final = 8  # jobs whose first draws are read at once
+LINE: Final = 64  # bytes of a line of the processor's cache
+# No divisor is zero; a test of each would keep the compiler from vectors.
+KERNEL: Final[dict[str, Any]] = {"makes_arrays": False, "error_model": "numpy"}
 _COIN = np.uint64(chance.COIN)
 _1 = np.uint64(1)
-_PLACES = 100 ** np.arange(HALF - 1, -1, -1, dtype=np.int64)
-_HIGH = np.concatenate((_PLACES, np.zeros(HALF, dtype=np.int64)))  # by rank of the source
-_LOW = np.concatenate((np.zeros(HALF, dtype=np.int64), _PLACES))
+RANK_BITS: Final = 4
+RANK_MASK: Final = (1 << RANK_BITS) - 1
+_PLACES = 100.0 ** np.arange(HALF - 1, -1, -1)
+_HIGH = np.concatenate((_PLACES, np.zeros(HALF)))  # by rank of the source
+_LOW = np.concatenate((np.zeros(HALF), _PLACES))
 
 
 class Servers(NamedTuple):
@@ -112,26 +116,34 @@ class Found(NamedTuple):
 class Scratch(NamedTuple):
     """Of one job.
 
-    drawn, order : (R,) units as drawn, and their positions, best first
-    rank : (N,) of the sources
+    drawn, place : (R,) units as drawn, and the place of each, from 0 = best
     tried : (`AHEAD` + 1,) free units among the next draws
+    ahead : (`BLOCK`, `AHEAD` + 1) free units among the first draws of the next jobs
+    n_ahead : (`BLOCK`,) their numbers
+    touched : (1,) a sum of what is read ahead, so that the compiler keeps these reads
     key : (R, 4)
     quality : (R, 2) words of U_H
     server : (R,) of each unit
-    pressure : (R, N)
+    pressure, others, headroom, digits : (R N,) by candidate and source: sum of the scores of its
+        server, other units of the server, headroom, digits of U_H
     places : (2, N) place values of the sources in the two words of a code
     listed : (U,) int32 eligible units, if all are listed
     """
 
     drawn: Ints
-    order: Ints
-    rank: Ints
+    place: Ints
     tried: Ints
+    ahead: Ints
+    n_ahead: Ints
+    touched: Floats
     key: Ints
     quality: Ints
     server: Shorts
     pressure: Floats
-    places: Ints
+    others: Floats
+    headroom: Floats
+    digits: Floats
+    places: Floats
     listed: Shorts
 
 
@@ -159,7 +171,7 @@ class Rule(NamedTuple):
     margin: float
 
 
-@jit(makes_arrays=False)
+@jit(**KERNEL)
 def evaluate_filter(servers: Servers, filters: Filters, f: int, tested: Constraints) -> None:
     """Evaluate a filter on all servers: the tests of ``kernels.filter_servers``. O(S)."""
     for s in range(servers.free_count.size):
@@ -178,12 +190,12 @@ def evaluate_filter(servers: Servers, filters: Filters, f: int, tested: Constrai
         filters.counts[f, verdict] += servers.free_count[s]
 
 
-@jit(makes_arrays=False, forceinline=True)
+@jit(**KERNEL, forceinline=True)
 def _has_room(servers: Servers, filters: Filters, f: int, s: int) -> bool:
     return fitting_units(filters.requested[f], servers.share[s], servers.server_free[s], 1) > 0
 
 
-@jit(makes_arrays=False)
+@jit(**KERNEL)
 def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     servers: Servers,
     filters: Filters,
@@ -198,7 +210,11 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     That is the first job without an eligible unit, or n. O(R·(N + R)) for each job, and O(F) for
     its unit.
     """
+    if (jobs.seed.size - start) * AHEAD * LINE >= servers.unit_free.size:
+        _read_through(servers, scratch)
     for j in range(start, jobs.seed.size):
+        if (j - start) % BLOCK == 0:
+            _read_ahead(servers, jobs, j, scratch)
         f = jobs.filter_row[j]
         for i in range(filters.counts.shape[1]):
             found.counts[j, i] = filters.counts[f, i]
@@ -206,25 +222,72 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         found.size[j] = size
         if size == 0:
             return j
-        _draw(servers, filters, f, scratch, size, np.uint64(jobs.seed[j]))
+        _draw(servers, filters, f, scratch, size, np.uint64(jobs.seed[j]), (j - start) % BLOCK)
         target_h, target_l = _read_demand(jobs, j, scratch)
         demand = Demand(size, target_h, target_l)
         _rate(servers, jobs, j, rule, scratch, demand)
-        _write(found, jobs.tolerated, j, scratch, demand)
+        _write(found, j, scratch, demand)
         _take(servers, filters, f, jobs.caused[j], found.unit[j, 0])
     return jobs.seed.size
 
 
-@jit(makes_arrays=False, forceinline=True)
-def _draw(
-    servers: Servers, filters: Filters, f: int, scratch: Scratch, size: int, seed: np.uint64
+@jit(**KERNEL, forceinline=True)
+def _read_through(servers: Servers, scratch: Scratch) -> None:
+    """Bring arrays into the cache of which the draws of a batch read most lines.
+
+    In order, as the processor then reads ahead by itself.
+    """
+    touched = 0
+    for u in range(0, servers.unit_free.size, LINE):
+        touched += servers.unit_free[u]
+    for s in range(0, servers.platform.size, LINE // 4):  # both have four bytes
+        touched += servers.platform[s] + servers.server_units[s]
+    scratch.touched[0] = touched
+
+
+@jit(**KERNEL, forceinline=True)
+def _read_ahead(servers: Servers, jobs: Jobs, j: int, scratch: Scratch) -> None:
+    """List the free units among the first draws of the next `BLOCK` jobs, and read their servers.
+
+    These reads do not wait for each other, so that the memory answers many at once.
+    """
+    units = servers.unit_free.size
+    last = min(j + BLOCK, jobs.seed.size)
+    for b in range(last - j):
+        seed, free = np.uint64(jobs.seed[j + b]), 0
+        for i in range(AHEAD):
+            u = below(word(seed, np.uint64(i)), units)
+            scratch.ahead[b, free] = u
+            free += servers.unit_free[u]
+        scratch.n_ahead[b] = free
+    touched = np.float32(0.0)
+    for b in range(last - j):
+        for i in range(min(jobs.sample[j + b], scratch.n_ahead[b])):
+            s = servers.unit_server[scratch.ahead[b, i]]
+            touched += servers.server_caused[s, 0] + servers.server_caused[s, N - 1]
+    scratch.touched[0] = touched
+
+
+@jit(**KERNEL, forceinline=True)
+def _draw(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+    servers: Servers,
+    filters: Filters,
+    f: int,
+    scratch: Scratch,
+    size: int,
+    seed: np.uint64,
+    b: int,
 ) -> None:
-    """Draw units: ``samplers.uniform``."""
+    """Draw units: ``samplers.uniform``. The first draws of the job are row b of those ahead."""
     units, eligible = servers.unit_free.size, filters.counts[f, ELIGIBLE]
     if eligible * DENSE < units or size * CROWDED > eligible:
         _draw_from_list(servers, filters, f, scratch, size, seed)
         return
-    drawn, draw = 0, np.uint64(0)
+    drawn, draw = 0, np.uint64(AHEAD)
+    for i in range(scratch.n_ahead[b]):
+        u = scratch.ahead[b, i]  # a job of the same block may have taken it
+        if drawn < size and servers.unit_free[u]:
+            drawn = _drawn(servers, filters, f, scratch, u, drawn)
     while drawn < size:
         # several at once and without branches, so that the memory is read in parallel
         free = 0
@@ -234,16 +297,25 @@ def _draw(
             free += servers.unit_free[u]
         draw += np.uint64(AHEAD)
         for i in range(free):
-            u = scratch.tried[i]
-            if drawn < size and filters.verdict[f, servers.unit_server[u]] == ELIGIBLE:
-                is_new = True
-                for k in range(drawn):
-                    is_new &= scratch.drawn[k] != u
-                scratch.drawn[drawn] = u
-                drawn += is_new
+            if drawn < size:
+                drawn = _drawn(servers, filters, f, scratch, scratch.tried[i], drawn)
 
 
-@jit(makes_arrays=False)
+@jit(**KERNEL, forceinline=True)
+def _drawn(
+    servers: Servers, filters: Filters, f: int, scratch: Scratch, u: int, drawn: int
+) -> int:
+    """Add a free unit to those drawn if it is eligible and new; return their number."""
+    if filters.verdict[f, servers.unit_server[u]] != ELIGIBLE:
+        return drawn
+    is_new = True
+    for k in range(drawn):
+        is_new &= scratch.drawn[k] != u
+    scratch.drawn[drawn] = u
+    return drawn + is_new
+
+
+@jit(**KERNEL)
 def _draw_from_list(
     servers: Servers, filters: Filters, f: int, scratch: Scratch, size: int, seed: np.uint64
 ) -> None:
@@ -258,39 +330,48 @@ def _draw_from_list(
         scratch.drawn[i] = scratch.listed[i]
 
 
-@jit(makes_arrays=False, forceinline=True)
+@jit(**KERNEL, forceinline=True)
 def _read_demand(jobs: Jobs, j: int, scratch: Scratch) -> tuple[np.int64, np.int64]:
     """Return the two words of T_W, and fill the places: ``encoding.demand``."""
-    caused, rank = jobs.caused[j], scratch.rank
+    ranks = np.int64(0)  # of all sources, four bits each: they stay in a register
+    for k in range(1, N):
+        for i in range(k):  # of two equal sources the first comes first
+            after = i if jobs.caused[j, k] > jobs.caused[j, i] else k
+            ranks += np.int64(1) << np.int64(RANK_BITS * after)
+    high = low = 0.0
     for i in range(N):
-        rank[i] = 0
-    for k in range(N):
-        for i in range(N):  # of two equal sources the first comes first
-            rank[i] += (caused[k] > caused[i]) | ((caused[k] == caused[i]) & (k < i))
-    high = low = np.int64(0)
-    for i in range(N):
-        scratch.places[0, i] = place_h = _HIGH[rank[i]]
-        scratch.places[1, i] = place_l = _LOW[rank[i]]
-        pair = digit_pair(caused[i])
+        rank = (ranks >> (RANK_BITS * i)) & RANK_MASK
+        scratch.places[0, i] = place_h = _HIGH[rank]
+        scratch.places[1, i] = place_l = _LOW[rank]
+        pair = _digits(jobs.caused[j, i])
         high += pair * place_h
         low += pair * place_l
-    return high, low
+    return np.int64(high), np.int64(low)
 
 
-@jit(makes_arrays=False, forceinline=True)
+@jit(**KERNEL, forceinline=True)
+def _digits(score: float) -> float:
+    """``kernels.digit_pair`` as a float: words of codes are exact, as they are below 2^53."""
+    return min(99.0, max(0.0, np.floor(score + 0.5)))
+
+
+@jit(**KERNEL, forceinline=True)
 def _rate(
     servers: Servers, jobs: Jobs, j: int, rule: Rule, scratch: Scratch, demand: Demand
 ) -> None:
-    """Compute the keys of the units drawn, and their order."""
-    salt, speed = np.uint64(jobs.seed[j]) ^ _COIN, jobs.speed[jobs.speed_row[j]]
-    for at in range(demand.size):  # all reads come first, as none waits for another
+    """Compute the keys of the units drawn, and the place of each, from 0 = best."""
+    for at in range(demand.size):
         s = scratch.server[at] = servers.unit_server[scratch.drawn[at]]
         size = servers.server_units[s]
-        others, has_others = np.float64(max(size - 1, 1)), np.float64(size > 1)
+        others = np.float64(size - 1) if size > 1 else np.inf  # alone: no pressure
         for i in range(N):
-            scratch.pressure[at, i] = servers.server_caused[s, i] / others * has_others
+            scratch.pressure[at * N + i] = servers.server_caused[s, i]
+            scratch.others[at * N + i] = others
+            scratch.headroom[at * N + i] = jobs.tolerated[j, i]
+    _press(scratch.pressure, scratch.others, scratch.headroom, scratch.digits, demand.size * N)
+    salt, speed = np.uint64(jobs.seed[j]) ^ _COIN, jobs.speed[jobs.speed_row[j]]
     for at in range(demand.size):
-        high, low, noisy = _quality(jobs.tolerated, j, rule, scratch, at)
+        high, low, noisy = _quality(rule, scratch, at)
         margin_ok = rule.form != GUARDED or noisy == 0
         key = scratch.key[at]
         key[0], key[1] = closeness(
@@ -299,50 +380,66 @@ def _rate(
         key[2] = speed[servers.platform[scratch.server[at]]]
         key[3] = np.int64(word(salt, np.uint64(scratch.drawn[at])) >> _1)
         scratch.quality[at, 0], scratch.quality[at, 1] = high, low
-        i = at
-        while i > 0 and is_above(scratch.key, at, scratch.order[i - 1]):
-            scratch.order[i] = scratch.order[i - 1]
-            i -= 1
-        scratch.order[i] = at
+        place = np.int64(0)
+        for other in range(at):  # compares without branches, as their outcome is random
+            above = _is_above(scratch.key, at, other)
+            scratch.place[other] += above
+            place += 1 - above
+        scratch.place[at] = place
 
 
-@jit(makes_arrays=False, forceinline=True)
-def _quality(
-    tolerated: Floats, j: int, rule: Rule, scratch: Scratch, at: int
-) -> tuple[np.int64, np.int64, int]:
+@jit(**KERNEL, forceinline=True)
+def _press(pressure: Floats, others: Floats, headroom: Floats, digits: Floats, size: int) -> None:
+    """Divide the sums of the scores by the other units; headroom and digits of U_H follow.
+
+    Flat arrays of all candidates and sources, so that the compiler uses vectors.
+    """
+    for i in range(size):
+        score = pressure[i] / others[i]
+        headroom[i] -= score
+        digits[i] = 99.0 - _digits(score)
+
+
+@jit(**KERNEL, forceinline=True)
+def _quality(rule: Rule, scratch: Scratch, at: int) -> tuple[np.int64, np.int64, int]:
     """Return the words of U_H and the sources without a margin.
 
-    Source: Tarcil Eq. 3 and 4. Sums of integers, so that the order of the sources is free.
+    Source: Tarcil Eq. 3 and 4.
     """
-    high = low = np.int64(0)
+    high = low = 0.0
     noisy = 0
     for i in range(N):
-        pressure = scratch.pressure[at, i]
-        noisy += tolerated[j, i] - pressure < rule.margin
-        pair = 99 - digit_pair(pressure)
-        high += pair * scratch.places[0, i]
-        low += pair * scratch.places[1, i]
-    return high, low, noisy
+        noisy += scratch.headroom[at * N + i] < rule.margin
+        high += scratch.digits[at * N + i] * scratch.places[0, i]
+        low += scratch.digits[at * N + i] * scratch.places[1, i]
+    return np.int64(high), np.int64(low), noisy
 
 
-@jit(makes_arrays=False, forceinline=True)
-def _write(found: Found, tolerated: Floats, j: int, scratch: Scratch, demand: Demand) -> None:
+@jit(**KERNEL, forceinline=True)
+def _is_above(key: Ints, a: int, b: int) -> np.int64:
+    """``kernels.is_above`` without branches."""
+    last = (key[a, 2] > key[b, 2]) | ((key[a, 2] == key[b, 2]) & (key[a, 3] > key[b, 3]))
+    low = (key[a, 1] > key[b, 1]) | ((key[a, 1] == key[b, 1]) & last)
+    return np.int64((key[a, 0] > key[b, 0]) | ((key[a, 0] == key[b, 0]) & low))
+
+
+@jit(**KERNEL, forceinline=True)
+def _write(found: Found, j: int, scratch: Scratch, demand: Demand) -> None:
     """Write the candidates of a job, best first."""
     found.target[j] = (demand.target_h + demand.target_l / B) / B
-    for i in range(demand.size):
-        at = scratch.order[i]
-        u = scratch.drawn[at]
-        found.unit[j, i], found.server[j, i] = u, scratch.server[at]
+    for at in range(demand.size):
+        i = scratch.place[at]
+        found.unit[j, i], found.server[j, i] = scratch.drawn[at], scratch.server[at]
         for k in range(4):
             found.key[j, i, k] = scratch.key[at, k]
         for k in range(N):
-            found.headroom[j, i, k] = tolerated[j, k] - scratch.pressure[at, k]
+            found.headroom[j, i, k] = scratch.headroom[at * N + k]
         found.quality[j, i] = (scratch.quality[at, 0] + scratch.quality[at, 1] / B) / B
         close_h = scratch.key[at, 0] - B * (scratch.key[at, 0] >= B)  # without the bit of a hit
         found.close[j, i] = (close_h + scratch.key[at, 1] / B) / B
 
 
-@jit(makes_arrays=False, forceinline=True)
+@jit(**KERNEL, forceinline=True)
 def _take(servers: Servers, filters: Filters, f: int, caused: Floats, u: int) -> None:
     """Allocate a unit, as `BatchState.allocate`, and evaluate the filters of its server again."""
     s = servers.unit_server[u]

@@ -173,13 +173,18 @@ def _found(jobs: int, candidates: int) -> kernels.Found:
 def _scratch(candidates: int, units: int) -> kernels.Scratch:
     return kernels.Scratch(
         drawn=np.empty(candidates, dtype=np.int64),
-        order=np.empty(candidates, dtype=np.int64),
-        rank=np.empty(N_SOURCES, dtype=np.int64),
+        place=np.empty(candidates, dtype=np.int64),
         tried=np.empty(kernels.AHEAD + 1, dtype=np.int64),
+        ahead=np.empty((kernels.BLOCK, kernels.AHEAD + 1), dtype=np.int64),
+        n_ahead=np.empty(kernels.BLOCK, dtype=np.int64),
+        touched=np.empty(1),
         key=np.empty((candidates, 4), dtype=np.int64),
         quality=np.empty((candidates, 2), dtype=np.int64),
         server=np.empty(candidates, dtype=np.int32),
-        pressure=np.empty((candidates, N_SOURCES)),
-        places=np.empty((2, N_SOURCES), dtype=np.int64),
+        pressure=np.empty(candidates * N_SOURCES),
+        others=np.empty(candidates * N_SOURCES),
+        headroom=np.empty(candidates * N_SOURCES),
+        digits=np.empty(candidates * N_SOURCES),
+        places=np.empty((2, N_SOURCES)),
         listed=np.empty(units, dtype=np.int32),  # memory is only used if units are listed
     )
