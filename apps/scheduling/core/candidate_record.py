@@ -151,6 +151,9 @@ def _verdicts(
 ) -> NDArray[np.uint8]:
     """Return ``policies._verdict`` of all candidates, as places in `VERDICTS`."""
     verdicts = np.where(is_noisy, _TOO_NOISY, _OUTRANKED).astype(np.uint8)
+    if isinstance(ranked[0], RunCandidates):  # of which the first are chosen
+        verdicts[[0, *ends[:-1]]] = _CHOSEN
+        return verdicts
     chosen: list[int] = []
     start = 0
     for candidates, end in zip(ranked, ends, strict=True):

@@ -127,6 +127,11 @@ class MemoryCluster:
         ]
         if won:
             units, requests = [each.units for each, _ in won], [request for _, request in won]
+            allocations = [each.allocation for each, _ in won]
+            self._allocations.update(zip(allocations, units, strict=True))
+            self._owner[np.concatenate(units)] = np.repeat(
+                allocations, [each.size for each in units]
+            )
             self.state.claim_all(units, requests, [each.sequence for each, _ in won])
         if self._keeps_log:
             self.log += [self._claimed(each, request) for each, request in won]
@@ -221,6 +226,8 @@ class MemoryCluster:
             self._owner, self._unit_server, state.server_open, self._share, self._left
         )
         conflict_kernels.win_units(owners, claims, self._next)
+        if claims.has_won.all():
+            return [tuple(range(end - begin)) for begin, end in pairwise(first)]
         won = claims.has_won.tolist()
         return [
             tuple(i for i, is_won in enumerate(won[begin:end]) if is_won)
@@ -239,15 +246,13 @@ class MemoryCluster:
         )
 
     def _granted(self, placed: Placed, positions: tuple[int, ...]) -> Committed | Conflict:
-        """Give units to a new allocation."""
+        """Return a new allocation of the units won, or that there is none."""
         is_whole = len(positions) == placed.units.size
         lost = _NONE if is_whole else np.delete(placed.units, list(positions))
         if not positions:
             return Conflict(placed.job, lost, self.state.sequence)
         units = placed.units if is_whole else placed.units[list(positions)]
         allocation, self._next = self._next, self._next + 1
-        self._allocations[allocation] = units
-        self._owner[units] = allocation
         return Committed(allocation, placed.job, units, lost, self._advance())
 
     def _claimed(self, done: Committed, request: Request) -> Change:
