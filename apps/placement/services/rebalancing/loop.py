@@ -86,7 +86,7 @@ def tick(*, propose: PlanProposer = propose_plan) -> str:
         plan = write_plan(proposal)
     except ConflictError as error:  # other weights, another plan, racks that no longer exist
         return _record_finding(str(error))
-    migrations = counted(len(proposal.migrations), "migration")
+    migrations = counted(plan.proposed["moves"], "migration")
     finding = f"{plan} was created: {migrations}, F lower by {proposal.gain:.2g}."
     return _record_finding(finding, plan=str(plan.pk))
 
