@@ -1,10 +1,12 @@
-"""The speed of a core itself: fixed work every 10 ms, timed in CPU seconds.
+"""The speed of a core itself: fixed work every 8 ms, timed in CPU seconds.
 
 Other guests of the host slow a virtual core down, by its sibling thread or by taking it away
 without steal time; no counter of the machine shows it. The process
 `python -m apps.execution.backends.profiler.reference CPU FILE` therefore runs a short loop on the
-core of the program, less than 1 % of its time, and writes how long it took. A sample is the faster
-of two loops after a first one, so that caches that a stressor has emptied do not count.
+core of the program, about 2 % of its time, and writes how long it took. A sample is the faster of
+two loops after a first one, so that caches that a stressor has emptied do not count. The mean of
+the samples counts: a guest that is busy a third of the time slows the program down by its share,
+but does not move the median.
 """
 
 import mmap
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from statistics import median
+from statistics import fmean
 from typing import Final, Self
 
 from apps.execution.backends.profiler.counters import ThreadTimes, thread_times
@@ -22,9 +24,9 @@ from apps.execution.backends.profiler.scheduling import Priority
 from apps.execution.backends.profiler.stressor import ROOT
 from apps.profiling.core.ramp import ProbeFailedError
 
-INTERVAL_S: Final = 0.01
+INTERVAL_S: Final = 0.008
 LOOPS: Final = 1000
-SLOTS: Final = 4096  # the last 40 s
+SLOTS: Final = 4096  # the last 30 s
 _COUNT: Final = struct.Struct("<q")
 _SAMPLE: Final = struct.Struct("<d")
 READY_S: Final = 10.0
@@ -61,7 +63,7 @@ class ReferenceProcess:
         return int(_COUNT.unpack_from(self._memory)[0])
 
     def loop_s(self, first: int, end: int) -> float | None:
-        """Return the median CPU seconds of the loop over some samples; None without any.
+        """Return the mean CPU seconds of the loop over some samples; None without any.
 
         Parameters
         ----------
@@ -71,7 +73,7 @@ class ReferenceProcess:
             _SAMPLE.unpack_from(self._memory, _COUNT.size + number % SLOTS * _SAMPLE.size)[0]
             for number in range(max(first, end - SLOTS), end)
         ]
-        return median(samples) if samples else None
+        return fmean(samples) if samples else None
 
     def times(self) -> ThreadTimes:
         """Return its CPU seconds and run-queue wait."""
