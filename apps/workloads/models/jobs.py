@@ -1,10 +1,9 @@
-"""Applications, batches and jobs."""
+"""Jobs: what was submitted, and their status."""
 
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.postgres.indexes import GinIndex, HashIndex
 from django.db import models
 from django.db.models import Func, Q
 
@@ -12,130 +11,9 @@ from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import DatabaseClock
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, Suspension
-from apps.workloads.core.shapes import WaitsFor
-from apps.workloads.infrastructure.name_search import Words
-
-
-class ApplicationKind(models.TextChoices):
-    """Kind of an application: its performance measure (Paragon §2.2 P4, Quasar §3.1 Q1)."""
-
-    ANALYTICS = "analytics", "distributed analytics: completion time"
-    LATENCY_CRITICAL = "latency_critical", "service: queries per second within a latency bound"
-    SINGLE_NODE = "single_node", "single node: instructions per second"
-    BATCH = "batch", "batch: completion time on one server"
-
-
-class Application(models.Model):
-    """A program that jobs run; all jobs of one application share its profile."""
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    name = models.CharField(max_length=127, unique=True)
-    kind = models.CharField(max_length=20, choices=ApplicationKind.choices)
-    description = models.CharField(max_length=500, blank=True)
-    labels = models.JSONField(default=dict, blank=True)
-    runs_commands = models.BooleanField(
-        default=False, db_default=False, help_text="its jobs have a command"
-    )
-    generation = models.PositiveIntegerField(default=1)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class BatchMode(models.TextChoices):
-    """How the jobs of a request belong together."""
-
-    INDEPENDENT = "independent", "each is accepted or rejected for itself"
-    ATOMIC = "atomic", "all are accepted, or none"
-    ARRAY = "array", "members of a job array: one specification, an index each"
-
-
-class Batch(models.Model):
-    """Jobs submitted in one request; ``items`` stores the outcome of each item, in order.
-
-    A job array is a batch of mode ``array``; its members have an index (`Job.array_index`).
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="batches")
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT)
-    created_at = models.DateTimeField(auto_now_add=True)
-    mode = models.CharField(max_length=12, default="independent")
-    total = models.PositiveIntegerField()
-    accepted = models.PositiveIntegerField()
-    items = models.JSONField(default=list)
-    name = models.CharField(
-        max_length=127, blank=True, default="", db_default="", help_text="of an array"
-    )
-    array_indexes = models.CharField(
-        max_length=500, blank=True, default="", db_default="", help_text="as submitted: 0-99:2"
-    )
-    array_limit = models.PositiveIntegerField(
-        null=True, help_text="members of an array that may wait or run at once; null: all"
-    )
-
-    class Meta:
-        indexes = (
-            # lists, newest first; retention
-            models.Index(fields=["-created_at", "-id"], name="batch_by_age"),
-            models.Index(fields=["project", "-created_at", "-id"], name="batch_by_project"),
-            models.Index(fields=["mode", "-created_at", "-id"], name="batch_by_mode"),
-        )
-
-    def __str__(self) -> str:
-        return str(self.id)
-
-
-class WaitingShape(models.Model):
-    """A request shape that could not be placed; it exists while jobs of that shape wait.
-
-    Agents evaluate its oldest jobs only. ``waits_for`` to ``unit_storage_bytes`` say which freed
-    capacity lets them evaluate it again (`core.shapes.Needs`); after ``due_at`` they do so anyway.
-    """
-
-    key = models.UUIDField(unique=True, help_text="`Job.shape_key` of its jobs")
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
-    priority = models.SmallIntegerField()
-    reason_code = models.CharField(max_length=40)
-    reason_message = models.CharField(max_length=500, blank=True)
-    reason_also = models.JSONField(default=list)
-    is_reason_copied = models.BooleanField(default=True, help_text="all its jobs show its reason")
-    decision_id = models.UUIDField(null=True, help_text="the decision that gave the reason")
-    evaluated_seq = models.BigIntegerField(help_text="change-log number of its last evaluation")
-    evaluated_at = models.DateTimeField()
-    due_at = models.DateTimeField()
-    claimed_until = models.DateTimeField(null=True, help_text="an agent evaluates it until then")
-    allowance = models.PositiveIntegerField(default=1, help_text="jobs to evaluate next")
-    units = models.PositiveIntegerField(default=1, db_default=1, help_text="size of its jobs")
-    run_s = models.FloatField(null=True, help_text="predicted run time of its jobs")
-    run_high_s = models.FloatField(null=True, help_text="pessimistic end of its interval")
-
-    waits_for = models.CharField(max_length=10, choices=[(w.value, w.value) for w in WaitsFor])
-    min_units = models.PositiveIntegerField()
-    on_one_server = models.BooleanField()
-    platforms = models.JSONField(null=True)
-    labels = models.JSONField()
-    unit_memory_bytes = models.BigIntegerField()
-    unit_network_bps = models.BigIntegerField()
-    unit_storage_bytes = models.BigIntegerField()
-
-    class Meta:
-        indexes = (
-            # agents: shapes that freed capacity may let start, most urgent first
-            models.Index(fields=["project", "-priority", "evaluated_at"], name="shape_by_project"),
-            # agents: shapes to evaluate again
-            models.Index(fields=["due_at"], name="shape_by_due"),
-            # agents: shapes whose jobs show an older reason
-            models.Index(
-                fields=["id"], name="shape_reason_is_new", condition=Q(is_reason_copied=False)
-            ),
-        )
-
-    def __str__(self) -> str:
-        return str(self.key)
-
+from apps.workloads.models.applications import Application
+from apps.workloads.models.batches import Archive, Batch
+from apps.workloads.models.shapes import WaitingShape
 
 OPEN_STATES: Final = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 
@@ -154,65 +32,6 @@ NEW_JOB_OF_FLOW: Final = _NEW % "{job}flow_key IS NOT NULL"
 
 def _only(condition: str) -> Q:
     return Q(Func(template=condition.format(job=""), output_field=models.BooleanField()))
-
-
-class JobCount(models.Model):
-    """Number of jobs of one project and application in one state, up to the last fold.
-
-    Triggers on the table of jobs append to `JobCountChange` in the transaction that changes a
-    job; a task folds the changes into these rows. Their sum is exact in every snapshot
-    (`selectors.job_counts`), and no two writers of jobs update one row.
-    """
-
-    project_id = models.UUIDField()
-    application_id = models.UUIDField()
-    target_kind = models.CharField(max_length=20)
-    state = models.CharField(max_length=10)
-    jobs = models.BigIntegerField()
-
-    class Meta:
-        constraints = (
-            models.UniqueConstraint(
-                fields=["application_id", "project_id", "target_kind", "state"],
-                name="job_count_once",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.jobs} {self.state}"
-
-
-class JobCountChange(models.Model):
-    """A change of a number of jobs that is not yet folded into `JobCount`."""
-
-    project_id = models.UUIDField()
-    application_id = models.UUIDField()
-    target_kind = models.CharField(max_length=20)
-    state = models.CharField(max_length=10)
-    change = models.BigIntegerField()
-
-    class Meta:
-        # the list of applications
-        indexes = (models.Index(fields=["application_id"], name="job_count_change_by_app"),)
-
-    def __str__(self) -> str:
-        return f"{self.change:+d} {self.state}"
-
-
-class Archive(models.Model):
-    """An archive of files that commands get; equal ones are stored once.
-
-    It is deleted with the last job that has it.
-    """
-
-    digest = models.CharField(max_length=71, primary_key=True, help_text="sha256:...")
-    data = models.BinaryField()
-    used_at = models.DateTimeField(
-        db_default=DatabaseClock(), help_text="wall time; of the last submission that named it"
-    )
-
-    def __str__(self) -> str:
-        return self.digest
 
 
 class Job(models.Model):
@@ -441,38 +260,6 @@ class Job(models.Model):
             models.Index(
                 fields=["finished_at"], name="job_by_end", condition=Q(finished_at__isnull=False)
             ),
-        )
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class SearchTerms(models.Model):
-    """The name, labels and request of a job: what searches use and changes of its state do not.
-
-    A change of a job's state adds an entry to every index of its table. With the three indexes of
-    this table, such a change would take half as long again. Triggers copy the columns of new and
-    changed jobs.
-    """
-
-    # no constraint: a trigger inserts the row, and it would be checked for each new job
-    job = models.OneToOneField(
-        Job,
-        on_delete=models.CASCADE,
-        primary_key=True,
-        related_name="terms",
-        db_constraint=False,
-    )
-    name = models.CharField(max_length=127)
-    labels = models.JSONField()
-    correlation_id = models.CharField(max_length=64)
-
-    class Meta:
-        indexes = (
-            HashIndex(fields=["correlation_id"], name="terms_by_request"),
-            GinIndex(fields=["labels"], name="terms_by_label", opclasses=["jsonb_path_ops"]),
-            # beginnings of the words of the name
-            GinIndex(Words("name"), name="terms_by_word"),
         )
 
     def __str__(self) -> str:
