@@ -20,7 +20,6 @@ from apps.common.infrastructure.collector import spare_loaded_objects
 from apps.common.infrastructure.database import write_json_fast
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
 from apps.scheduling.core import encoding
-from apps.scheduling.core import tarcil_batch_kernels as kernels
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster_copy import ClusterCopy
 from apps.scheduling.core.conflicts import Claim
@@ -28,6 +27,7 @@ from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import make, situation
 from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.tarcil_batch_arrays import Rule
 from apps.scheduling.core.tarcil_batches import TarcilBatch
 from apps.scheduling.core.types import Placed, Request
 from apps.scheduling.core.warm_up import compile_kernels
@@ -147,7 +147,7 @@ _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 def tarcil_kernel(servers: int, batches: int) -> float:
     """Decisions per CPU second of the exact kernel at R = 8, one call for each batch."""
     snapshot, policy = cluster(servers, np.random.default_rng(1)), FusedTarcil()
-    rng, rule = np.random.default_rng(2), kernels.Rule(int(encoding.Form.GUARDED), encoding.MARGIN)
+    rng, rule = np.random.default_rng(2), Rule(int(encoding.Form.GUARDED), encoding.MARGIN)
     used = 0.0
     for number in range(batches + 1):
         state = policy._state(snapshot, TopologyFacts(snapshot.topology), writable=True)

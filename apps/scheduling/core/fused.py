@@ -17,6 +17,7 @@ from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.guarantee import default_sample
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
+from apps.scheduling.core.tarcil_batch_arrays import Rule
 from apps.scheduling.core.types import (
     DEFAULT_SAMPLE,
     Placed,
@@ -146,9 +147,9 @@ class FusedTarcil(CompiledPolicy):
     def _decide_run(
         self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
     ) -> list[Placed | Refused]:
-        from apps.scheduling.core import tarcil_batch_kernels, tarcil_batches  # noqa: PLC0415
+        from apps.scheduling.core import tarcil_batches  # noqa: PLC0415
 
-        rule = tarcil_batch_kernels.Rule(self._form, MARGIN)
+        rule = Rule(self._form, MARGIN)
         batch = tarcil_batches.TarcilBatch(state, requests, seeds)
         outcomes: list[Placed | Refused] = []
         while len(outcomes) < len(requests):

@@ -11,6 +11,7 @@ import numpy as np
 from apps.common.core.arrays import as_readonly
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Ints
+from apps.scheduling.core import tarcil_batch_arrays as arrays
 from apps.scheduling.core import tarcil_batch_kernels as kernels
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.capacity import requested_per_unit
@@ -36,7 +37,7 @@ class TarcilBatch:
         self._filters, filter_row = _filters(state, self._servers, requests)
         speed, speed_row = _speeds(state, requests)
         samples = [default_sample(1, request.sample_size) for request in requests]
-        self._jobs = kernels.Jobs(
+        self._jobs = arrays.Jobs(
             caused=as_readonly(np.array([r.caused for r in requests], dtype=np.float64)),
             tolerated=as_readonly(np.array([r.tolerated for r in requests], dtype=np.float64)),
             speed=speed,
@@ -48,7 +49,7 @@ class TarcilBatch:
         self._found = _found(len(requests), max(samples))
         self._scratch = _scratch(max(samples), state.unit_free.size)
 
-    def decide(self, rule: kernels.Rule) -> list[Placed]:
+    def decide(self, rule: arrays.Rule) -> list[Placed]:
         """Decide on the next jobs until one finds no eligible unit; that one is passed over."""
         start, busy = self._next, self._state.busy
         end = self.run_kernel(rule)
@@ -56,7 +57,7 @@ class TarcilBatch:
         sizes, counts = self._found.size[:end].tolist(), self._found.counts[:end].tolist()
         return [self._placed(j, sizes[j], counts[j], busy + j - start) for j in range(start, end)]
 
-    def run_kernel(self, rule: kernels.Rule) -> int:
+    def run_kernel(self, rule: arrays.Rule) -> int:
         """Decide on the next jobs; return the first without an eligible unit, or their number."""
         return kernels.decide(
             self._servers, self._filters, self._jobs, rule, self._found, self._scratch, self._next
@@ -91,10 +92,10 @@ class TarcilBatch:
         )
 
 
-def _servers(state: BatchState) -> kernels.Servers:
+def _servers(state: BatchState) -> arrays.Servers:
     own, facts = state.own, state.facts
     assert own is not None  # noqa: S101 - a batch takes units
-    return kernels.Servers(
+    return arrays.Servers(
         own.unit_free,
         state.free_count,
         own.server_caused,
@@ -120,8 +121,8 @@ def _rows(keys: Iterable[Hashable]) -> tuple[list[int], Ints]:
 
 
 def _filters(
-    state: BatchState, servers: kernels.Servers, requests: Sequence[Request]
-) -> tuple[kernels.Filters, Ints]:
+    state: BatchState, servers: arrays.Servers, requests: Sequence[Request]
+) -> tuple[arrays.Filters, Ints]:
     """Evaluate the distinct filters of requests. O(F·S)."""
     first, row = _rows(
         (
@@ -131,13 +132,13 @@ def _filters(
         for r in requests
     )
     facts = state.facts
-    filters = kernels.Filters(
+    filters = arrays.Filters(
         np.empty((len(first), facts.server_units.size), dtype=np.uint8),
         np.zeros((len(first), 8), dtype=np.int64),
         as_readonly(np.array([requested_per_unit(requests[i]) for i in first])),
     )
     for f, request in enumerate(requests[i] for i in first):
-        tested = kernels.Constraints(
+        tested = arrays.Constraints(
             state.server_open,
             facts.allowed(request.platforms),
             facts.labelled(request.labels),
@@ -155,9 +156,9 @@ def _speeds(state: BatchState, requests: Sequence[Request]) -> tuple[Ints, Ints]
     return as_readonly(np.array([speed_steps(requests[i], platforms) for i in first])), row
 
 
-def _found(jobs: int, candidates: int) -> kernels.Found:
+def _found(jobs: int, candidates: int) -> arrays.Found:
     shape = (jobs, candidates)
-    return kernels.Found(
+    return arrays.Found(
         size=np.zeros(jobs, dtype=np.int64),
         counts=np.empty((jobs, 8), dtype=np.int64),
         unit=np.empty(shape, dtype=np.int64),
@@ -170,13 +171,13 @@ def _found(jobs: int, candidates: int) -> kernels.Found:
     )
 
 
-def _scratch(candidates: int, units: int) -> kernels.Scratch:
-    return kernels.Scratch(
+def _scratch(candidates: int, units: int) -> arrays.Scratch:
+    return arrays.Scratch(
         drawn=np.empty(candidates, dtype=np.int64),
         place=np.empty(candidates, dtype=np.int64),
-        tried=np.empty(kernels.AHEAD + 1, dtype=np.int64),
-        ahead=np.empty((kernels.BLOCK, kernels.AHEAD + 1), dtype=np.int64),
-        n_ahead=np.empty(kernels.BLOCK, dtype=np.int64),
+        tried=np.empty(arrays.AHEAD + 1, dtype=np.int64),
+        ahead=np.empty((arrays.BLOCK, arrays.AHEAD + 1), dtype=np.int64),
+        n_ahead=np.empty(arrays.BLOCK, dtype=np.int64),
         touched=np.empty(1),
         key=np.empty((candidates, 4), dtype=np.int64),
         quality=np.empty((candidates, 2), dtype=np.int64),
