@@ -1,0 +1,39 @@
+"""Decisions, allocations, admission, start estimates and shadows."""
+
+from apps.scheduling.models.admission import (
+    AdmissionState,
+    SizingAllowance,
+    SpeedRatio,
+    StartEstimate,
+)
+from apps.scheduling.models.allocations import (
+    Allocation,
+    Reservation,
+)
+from apps.scheduling.models.decisions import (
+    ClusterCheckpoint,
+    Decision,
+    DecisionBatch,
+    Outcome,
+)
+from apps.scheduling.models.shadows import (
+    Shadow,
+    ShadowDecision,
+    ShadowEnd,
+)
+
+__all__ = [
+    "AdmissionState",
+    "Allocation",
+    "ClusterCheckpoint",
+    "Decision",
+    "DecisionBatch",
+    "Outcome",
+    "Reservation",
+    "Shadow",
+    "ShadowDecision",
+    "ShadowEnd",
+    "SizingAllowance",
+    "SpeedRatio",
+    "StartEstimate",
+]
