@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Topology
 from apps.scheduling.core import candidate_layout as layout
-from apps.scheduling.core.policies import RankedCandidates
+from apps.scheduling.core.ranked_candidates import RankedCandidates
 from apps.scheduling.core.run_candidates import RunCandidates, listed
 from apps.scheduling.core.types import Candidate, Expectation, Verdict
 
@@ -149,7 +149,7 @@ def _write(into: NDArray[np.signedinteger[Any]], values: Floats, scale: float) -
 def _verdicts(
     ranked: Sequence[RankedCandidates], ends: Sequence[int], *, is_noisy: Bools
 ) -> NDArray[np.uint8]:
-    """Return ``policies._verdict`` of all candidates, as places in `VERDICTS`."""
+    """Return ``ranked_candidates._verdict`` of all candidates, as places in `VERDICTS`."""
     verdicts = np.where(is_noisy, _TOO_NOISY, _OUTRANKED).astype(np.uint8)
     if isinstance(ranked[0], RunCandidates):  # of which the first are chosen
         verdicts[[0, *ends[:-1]]] = _CHOSEN

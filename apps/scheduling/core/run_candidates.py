@@ -7,7 +7,7 @@ import numpy as np
 
 from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools
-from apps.scheduling.core.policies import RankedCandidates
+from apps.scheduling.core.ranked_candidates import RankedCandidates
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import EXPLAINED
 

@@ -17,7 +17,8 @@ from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.capacity import requested_per_unit
 from apps.scheduling.core.filters import FILTERS
 from apps.scheduling.core.guarantee import default_sample, miss_probability
-from apps.scheduling.core.policies import NO_RANKS, RANK_THRESHOLD, RankedCandidates
+from apps.scheduling.core.policies import NO_RANKS, RANK_THRESHOLD
+from apps.scheduling.core.ranked_candidates import RankedCandidates
 from apps.scheduling.core.scorers import Scores, speed_steps
 from apps.scheduling.core.types import Placed, Request
 

@@ -13,7 +13,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.scheduling.core import candidate_layout
 from apps.scheduling.core.candidate_layout import unpack
 from apps.scheduling.core.candidate_record import candidates_json, pack_candidates
-from apps.scheduling.core.policies import RankedCandidates
+from apps.scheduling.core.ranked_candidates import RankedCandidates
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import Placed

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.scheduling.core import kernels, policies
+from apps.scheduling.core import kernels, policies, ranked_candidates
 from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Placed, Request, Within
@@ -104,8 +104,8 @@ def test_long_samples_have_the_same_order(count: int) -> None:
 def test_candidates_are_built_once_and_only_when_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    build = Mock(wraps=policies._candidates)
-    monkeypatch.setattr(policies, "_candidates", build)
+    build = Mock(wraps=ranked_candidates._candidates)
+    monkeypatch.setattr(ranked_candidates, "_candidates", build)
     rng = np.random.default_rng(3)
     (placed,) = FusedTarcil().place(loaded(topology((4, 4)), 0.2, rng), [request(2)], rng)
     assert isinstance(placed, Placed)
