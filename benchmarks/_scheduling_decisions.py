@@ -1,12 +1,15 @@
 """Decisions without a database: kernels, whole decisions with their records, Paragon's search.
 
-CPU time of this process, so that other work on the machine counts less.
+CPU time of this process, so that other work on the machine counts less. Other guests of the host
+slow its memory down for seconds at a time: what is compared is measured in turn, and the median
+counts.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from statistics import fmean, median
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,14 +39,24 @@ from benchmarks.decision import cluster, requests
 LOAD: Final = 0.7
 TURN: Final = 128  # decisions in a batch of an agent
 SIGNATURES: Final = 100  # applications
+TURNS_IN_A_ROW: Final = 6  # on one cluster
 
 
-class Rate(NamedTuple):
-    """Decisions per CPU second, and bytes of a record; NaN without one."""
+class Rates(NamedTuple):
+    """Decisions per CPU second: the median of the turns, and the middle 80 % of them."""
 
-    servers: int
-    per_s: float
-    record_bytes: float = float("nan")
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:,.0f}/s per core ({self.low:,.0f} to {self.high:,.0f})"
+
+
+def rates_of(seconds: Sequence[float]) -> Rates:
+    """Return the rates of turns of `TURN` decisions, from the CPU time of each."""
+    low, median, high = np.quantile(TURN / np.array(seconds), (0.1, 0.5, 0.9)).tolist()
+    return Rates(median, low, high)
 
 
 def busy_cluster(servers: int, *, keeps_log: bool = False) -> tuple[MemoryCluster, deque[int]]:
@@ -65,35 +78,62 @@ def _on(unit: int) -> Placed:
     return Placed("filler", units, (), 1, 1, {}, 0.8, 0.0, 0, 0, np.empty(0))
 
 
-def _turns(count: int, rng: np.random.Generator) -> Iterator[list[Request]]:
-    """Batches of requests of a hundred applications in random order."""
-    asked = requests(SIGNATURES, rng)
-    yield asked  # every signature once
-    for _ in range(count):
-        yield [asked[i] for i in rng.integers(0, SIGNATURES, TURN).tolist()]
+class Turns:
+    """Turns of an agent without a database: decide, build the records, commit in memory.
 
+    As many jobs end between two turns. The first ones compile kernels and fill caches.
+    """
 
-def whole_decisions(servers: int, turns: int, policy: str = "expected") -> Rate:
-    """Decide, build the records and commit in memory; as many jobs end meanwhile."""
-    store, held = busy_cluster(servers)
-    decider, rng = make(policy), np.random.default_rng(2)
-    spare_loaded_objects()  # as agents do
-    written = used = decided = 0.0
-    for turn, batch in enumerate(_turns(turns + 3, rng)):
+    def __init__(self, servers: int, policy: str = "expected") -> None:
+        self._store, self._held = busy_cluster(servers)
+        self._decider, self._rng = make(policy), np.random.default_rng(2)
+        self._asked = requests(SIGNATURES, self._rng)
+        self._run(self._asked)  # every signature once
+        for _ in range(2):
+            self.run()
+
+    def run(self) -> tuple[float, float]:
+        """Run a turn; return its CPU seconds, and the mean size of its records in bytes."""
+        places = self._rng.integers(0, SIGNATURES, TURN).tolist()
+        return self._run([self._asked[i] for i in places])
+
+    def _run(self, batch: list[Request]) -> tuple[float, float]:
+        store = self._store
         began = time.process_time()
-        outcomes = decider.place(store.view(), batch, rng)
+        outcomes = self._decider.place(store.view(), batch, self._rng)
         pairs = [(o, r) for o, r in zip(outcomes, batch, strict=True) if isinstance(o, Placed)]
         done = store.commit_batch(pairs)
         records = _record_sizes([placed for placed, _ in pairs], store)
-        if turn >= 3:  # the first turns compile kernels and fill caches
-            used += time.process_time() - began
-            decided += len(records)
-            written += sum(records)
+        used = time.process_time() - began
+        assert len(records) == len(batch)  # noqa: S101 - every job finds units
         for each in done:
             if isinstance(each, Committed):
-                held.append(each.allocation)
-                store.release(held.popleft())
-    return Rate(servers, decided / used, written / decided)
+                self._held.append(each.allocation)
+                store.release(self._held.popleft())
+        return used, fmean(records)
+
+
+def whole_decisions(sizes: Sequence[int], turns: int) -> Iterator[tuple[int, Rates, float]]:
+    """Decide on clusters of several sizes, a few turns of each after the other.
+
+    Yields
+    ------
+    Servers, rates, and bytes of a record. The first turn on a cluster after another one is left
+    out, as it fills the caches of the processor.
+    """
+    clusters = {servers: Turns(servers) for servers in sizes}
+    spare_loaded_objects()  # as agents do
+    seconds: dict[int, list[float]] = {servers: [] for servers in sizes}
+    sizes_of_records: dict[int, list[float]] = {servers: [] for servers in sizes}
+    for _ in range(turns // TURNS_IN_A_ROW):
+        for servers, cluster_turns in clusters.items():
+            cluster_turns.run()
+            for _ in range(TURNS_IN_A_ROW):
+                used, size = cluster_turns.run()
+                seconds[servers].append(used)
+                sizes_of_records[servers].append(size)
+    for servers in sizes:
+        yield servers, rates_of(seconds[servers]), fmean(sizes_of_records[servers])
 
 
 _SIZED: Final = Sized(1, None, None, 1.0, 0.9, 1.1, 1.0)
@@ -144,21 +184,20 @@ _NONE: Final = (0.0, 0.0, 0.0)
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def tarcil_kernel(servers: int, batches: int) -> float:
-    """Decisions per CPU second of the exact kernel at R = 8, one call for each batch."""
+def tarcil_kernel(servers: int, batches: int) -> Rates:
+    """Return the rates of the exact kernel at R = 8, one call for each batch."""
     snapshot, policy = cluster(servers, np.random.default_rng(1)), FusedTarcil()
     rng, rule = np.random.default_rng(2), Rule(int(encoding.Form.GUARDED), encoding.MARGIN)
-    used = 0.0
-    for number in range(batches + 1):
+    seconds = []
+    for _ in range(batches + 1):
         state = policy._state(snapshot, TopologyFacts(snapshot.topology), writable=True)
         seeds = rng.integers(0, 1 << 63, TURN).tolist()
         batch = TarcilBatch(state, requests(TURN, rng), seeds)
         began = time.process_time()
         decided = batch.run_kernel(rule)
-        if number:  # the first call compiles it
-            used += time.process_time() - began
+        seconds.append(time.process_time() - began)
         assert decided == TURN  # noqa: S101 - every job finds units
-    return batches * TURN / used
+    return rates_of(seconds[1:])  # the first call compiles it
 
 
 class Masks(NamedTuple):
@@ -200,10 +239,11 @@ def by_masks(columns: Masks, request: Request) -> int:
 
 
 class Greedy(NamedTuple):
-    """CPU microseconds of one decision of `paragon_greedy`, and of the masks.
+    """Median CPU microseconds of one decision of `paragon_greedy`, and of the masks.
 
     first_us : on an application that it has not seen before
     later_us : on one of a hundred that it has seen, in batches; as many jobs end between them
+    masks_us : taken in turn with ``later_us``
 
     All kernels are compiled before.
     """
@@ -213,7 +253,7 @@ class Greedy(NamedTuple):
     masks_us: float
 
 
-def greedy(servers: int, turns: int, mask_calls: int) -> Greedy:
+def greedy(servers: int, turns: int) -> Greedy:
     """Measure `paragon_greedy` on a hundred applications, and the masks on the same."""
     store, held = busy_cluster(servers)
     rng = np.random.default_rng(5)
@@ -221,20 +261,20 @@ def greedy(servers: int, turns: int, mask_calls: int) -> Greedy:
     columns, policy = masks_of(store.view()), make("paragon_greedy")
     compile_kernels()
     policy.place(store.view(), asked[:1], rng)  # copies the state of the cluster
-    first = _cpu_us(lambda i: policy.place(store.view(), asked[1 + i : 2 + i], rng), SIGNATURES)
-    used = 0.0
-    for _ in range(turns):
+    first = [_cpu_us(policy.place, store.view(), [request], rng) for request in asked[1:]]
+    later, masks = [], []
+    for turn in range(turns):
         batch = [asked[i] for i in rng.integers(1, SIGNATURES + 1, TURN).tolist()]
         began = time.process_time()
         outcomes = policy.place(store.view(), batch, rng)
-        used += time.process_time() - began
+        later.append((time.process_time() - began) / TURN * 1e6)
         pairs = [(o, r) for o, r in zip(outcomes, batch, strict=True) if isinstance(o, Placed)]
         for each in store.commit_batch(pairs):
             if isinstance(each, Committed):
                 held.append(each.allocation)
                 store.release(held.popleft())
-    masks = _cpu_us(lambda i: by_masks(columns, asked[1 + i % SIGNATURES]), mask_calls)
-    return Greedy(first, used / (turns * TURN) * 1e6, masks)
+        masks.append(_cpu_us(by_masks, columns, asked[1 + turn % SIGNATURES]))
+    return Greedy(median(first), median(later), median(masks))
 
 
 def _quiet(request: Request) -> Request:
@@ -244,11 +284,10 @@ def _quiet(request: Request) -> Request:
     return replace(request, caused=request.caused * 0.1, tolerated=60.0 + request.tolerated * 0.4)
 
 
-def _cpu_us(call: Callable[[int], object], calls: int) -> float:
+def _cpu_us(call: Callable[..., object], *args: object) -> float:
     began = time.process_time()
-    for i in range(calls):
-        call(i)
-    return (time.process_time() - began) / calls * 1e6
+    call(*args)
+    return (time.process_time() - began) * 1e6
 
 
 def conflicts(policy: str, *, servers: int, agents: int, rounds: int) -> float:
