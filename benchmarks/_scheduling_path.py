@@ -1,10 +1,13 @@
 """The whole path: jobs submitted in bulk until they have ended, on an instance of its own."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
 
 from apps.testbed.management.replay.api_client import ApiClient
 from benchmarks._instance import RunningInstance
@@ -19,6 +22,7 @@ LEAD_IN_S: Final = 2.0  # of submissions before the measured ones
 POLL_S: Final = 0.25
 SETTLE_S: Final = 20.0  # after which every periodic task has run
 LATENCY_LEAD_IN_S: Final = 5.0
+PAUSE_S: Final = 5.0  # between two runs, in which the last jobs end
 
 _JOBS: Final = """
 SELECT coalesce(sum(jobs), 0) FROM (
@@ -73,28 +77,46 @@ def throughput(*, servers: int, seconds: float) -> PathResult:
             return _run(instance, api, database, seconds)
 
 
-def latency(*, servers: int, rate: float, seconds: float, batch: int) -> tuple[float, Any]:
-    """Submit at a rate in requests of ``batch`` jobs, on an instance that has run for a while.
+@dataclass(frozen=True, slots=True)
+class LatencyRun:
+    """Jobs submitted per second in one run, and their waits in ms."""
 
-    Before, its workers load what their periodic tasks need, and jobs of a lead-in are placed.
+    rate: float
+    waits_ms: NDArray[np.float64]
 
-    Returns the rate at which jobs were submitted, and their waits in ms.
+
+def latency(
+    *, servers: int, rate: float, seconds: float, batches: Sequence[int], runs: int
+) -> dict[int, list[LatencyRun]]:
+    """Submit at a rate, in requests of several sizes in turn, on one instance.
+
+    Before, its workers load what their periodic tasks need; jobs of a lead-in are placed before
+    each run, and those of the run before have ended.
+
+    Returns the runs by the number of jobs in a request.
 
     Raises
     ------
     SystemExit : some were not placed, so that the quantiles would leave out the longest waits.
     """
-    with _instance(servers) as instance:
-        with instance.client() as api:
-            warm(api)
-            time.sleep(SETTLE_S)
-            lead_in = Load(rate, LATENCY_LEAD_IN_S, batch)
-            submit(api, lead_in)
-            sent = submit(api, Load(rate, seconds, batch, first=lead_in.jobs.stop + batch))
-        waits_ms, _ = measured(instance.database_url, sent)
-    if waits_ms.size < len(sent):
-        raise SystemExit(f"only {waits_ms.size} of {len(sent)} jobs were placed")
-    return rate_of(sent), waits_ms
+    found: dict[int, list[LatencyRun]] = {batch: [] for batch in batches}
+    with _instance(servers) as instance, instance.client() as api:
+        warm(api)
+        time.sleep(SETTLE_S)
+        first = 0
+        for _ in range(runs):
+            for batch in batches:
+                lead_in = Load(rate, LATENCY_LEAD_IN_S, batch, first=first)
+                submit(api, lead_in)
+                load = Load(rate, seconds, batch, first=lead_in.jobs.stop + batch)
+                sent = submit(api, load)
+                waits_ms, _ = measured(instance.database_url, sent)
+                if waits_ms.size < len(sent):
+                    raise SystemExit(f"only {waits_ms.size} of {len(sent)} jobs were placed")
+                found[batch].append(LatencyRun(rate_of(sent), waits_ms))
+                first = load.jobs.stop + batch
+                time.sleep(PAUSE_S)
+    return found
 
 
 class _instance(RunningInstance):  # noqa: N801 - used as a context manager
