@@ -32,7 +32,7 @@ ALLOWED: Final = {
             "dashboard.selectors.servers.considered",
             "dashboard.selectors.system._backends",
             "operations.selectors.complete_seq",
-            "inventory.selectors.last_clock_step",
+            "inventory.selectors.clock.last_clock_step",
             "operations.selectors.event_bounds",
             "placement.selectors.drift._measure_change",
             "placement.selectors.drift.front_coverage",
