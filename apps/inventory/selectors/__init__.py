@@ -19,10 +19,7 @@ from apps.inventory.selectors.clock import (
     last_clock_step,
     lock_cluster,
 )
-from apps.inventory.selectors.cluster_files import (
-    contradictions,
-    known_servers,
-)
+from apps.inventory.selectors.cluster_files import contradictions, known_servers
 from apps.inventory.selectors.default_policy import (
     applied_policy,
     applied_policy_name,

@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from apps.common.infrastructure.database import (
-    fetch_prepared,
-)
+from apps.common.infrastructure.database import fetch_prepared
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
-from apps.inventory.models import (
-    Change,
-    ChangeKind,
-)
+from apps.inventory.models import Change, ChangeKind
 
 
 def last_change_s() -> float:

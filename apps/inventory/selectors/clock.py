@@ -4,13 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from apps.common.infrastructure.database import (
-    fetch_prepared,
-)
-from apps.inventory.models import (
-    CLOCK_UNSEEN_S,
-    Cluster,
-)
+from apps.common.infrastructure.database import fetch_prepared
+from apps.inventory.models import CLOCK_UNSEEN_S, Cluster
 from apps.operations.models import Event
 
 
@@ -79,8 +74,6 @@ def cluster_time() -> ClusterTime:
 
 
 _CLOCK: Final = ("wall_anchor_s", "cluster_anchor_s", "speed", "seen_cluster_s")
-
-
 _TIME: Final = f"SELECT clock_timestamp(), {', '.join(_CLOCK)} FROM inventory_cluster WHERE id = 1"  # noqa: S608 - constants
 
 

@@ -1,13 +1,10 @@
-"""What the inventory already has of a cluster file."""
+"""Servers of a cluster file that exist already, and fields that contradict the inventory."""
 
 from typing import Final
 
 from apps.common.core.errors import FieldProblem
 from apps.inventory.core.cluster_file import ClusterSpec
-from apps.inventory.models import (
-    Platform,
-    Server,
-)
+from apps.inventory.models import Platform, Server
 
 
 def known_servers(spec: ClusterSpec) -> dict[str, Server]:

@@ -1,11 +1,7 @@
 """The policy that an administrator applied."""
 
-from apps.common.infrastructure.database import (
-    fetch_prepared,
-)
-from apps.inventory.models import (
-    DefaultPolicy,
-)
+from apps.common.infrastructure.database import fetch_prepared
+from apps.inventory.models import DefaultPolicy
 
 
 def applied_policy() -> DefaultPolicy:

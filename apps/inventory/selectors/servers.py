@@ -8,18 +8,10 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from apps.common.core.arrays import as_readonly
-from apps.common.infrastructure.database import (
-    fetch_rows,
-)
+from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.backends import AGENT, EMULATED, Capability, backends_with
 from apps.inventory.core.snapshot import Topology
-from apps.inventory.models import (
-    Platform,
-    Rack,
-    ResourceUnit,
-    Server,
-    ServerReading,
-)
+from apps.inventory.models import Platform, Rack, ResourceUnit, Server, ServerReading
 
 
 def topology(*, backend: str | None = None) -> Topology:

@@ -7,15 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from apps.common.infrastructure.database import (
-    database_now,
-    fetch_columns,
-    fetch_rows,
-)
+from apps.common.infrastructure.database import database_now, fetch_columns, fetch_rows
 from apps.inventory.core.usage import SILENT_S, ServerUsage, UsageTotals, usage_totals
-from apps.inventory.models import (
-    ServerState,
-)
+from apps.inventory.models import ServerState
 
 _LAYERS = {
     # layer: (description, column or expression, value of one byte step)

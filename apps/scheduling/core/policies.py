@@ -24,12 +24,7 @@ from apps.scheduling.core.rank import ranks
 from apps.scheduling.core.ranked_candidates import RankedCandidates
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.types import (
-    DEFAULT_SAMPLE,
-    Placed,
-    Refused,
-    Request,
-)
+from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Refused, Request
 
 NO_RANKS = np.empty(0)
 RANK_THRESHOLD = 0.8  # of the guarantee stored with each decision: "outside the top 20 %"

@@ -85,7 +85,7 @@ class Found(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Of one job.
+    """Working arrays that are used again for each job.
 
     drawn, place : (R,) units as drawn, and the place of each, from 0 = best
     tried : (`AHEAD` + 1,) free units among the next draws
@@ -119,7 +119,11 @@ class Scratch(NamedTuple):
 
 
 class Constraints(NamedTuple):
-    """What a filter tests besides capacity: is_open, labelled, excluded (S,), allowed (P,)."""
+    """The constraints of a filter, except capacity.
+
+    is_open, labelled, excluded : (S,) by server
+    allowed : (P,) by platform
+    """
 
     is_open: Bools
     allowed: Bools

@@ -6,21 +6,9 @@ from apps.scheduling.models.admission import (
     SpeedRatio,
     StartEstimate,
 )
-from apps.scheduling.models.allocations import (
-    Allocation,
-    Reservation,
-)
-from apps.scheduling.models.decisions import (
-    ClusterCheckpoint,
-    Decision,
-    DecisionBatch,
-    Outcome,
-)
-from apps.scheduling.models.shadows import (
-    Shadow,
-    ShadowDecision,
-    ShadowEnd,
-)
+from apps.scheduling.models.allocations import Allocation, Reservation
+from apps.scheduling.models.decisions import ClusterCheckpoint, Decision, DecisionBatch, Outcome
+from apps.scheduling.models.shadows import Shadow, ShadowDecision, ShadowEnd
 
 __all__ = [
     "AdmissionState",

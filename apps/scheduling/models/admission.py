@@ -1,4 +1,4 @@
-"""What admission, sizing and start estimates have learned."""
+"""The state of admission, estimates of starts, and speeds and allowances that sizing uses."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models

@@ -103,7 +103,7 @@ class Decision(models.Model):
 
 
 class DecisionBatch(models.Model):
-    """What a policy decided on in one call, besides the cluster: repeats its decisions.
+    """The inputs of one call of a policy, apart from the cluster; replays of its decisions use it.
 
     Deleted before the decisions, hence no foreign key.
     """

@@ -1,4 +1,4 @@
-"""What jobs are searched by."""
+"""The words, labels and requests that jobs are searched by."""
 
 from django.contrib.postgres.indexes import GinIndex, HashIndex
 from django.db import models
