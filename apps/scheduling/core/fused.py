@@ -17,7 +17,7 @@ from apps.scheduling.core.filters import FILTERS, Eligibility
 from apps.scheduling.core.guarantee import default_sample
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.tarcil_batch_arrays import Rule
+from apps.scheduling.core.tarcil_batch_arrays import LIMIT, Rule
 from apps.scheduling.core.types import (
     DEFAULT_SAMPLE,
     Placed,
@@ -139,9 +139,7 @@ class FusedTarcil(CompiledPolicy):
         self._form = int(form)
 
     def _can_batch(self, request: Request) -> bool:
-        from apps.scheduling.core import tarcil_batches  # noqa: PLC0415
-
-        few = default_sample(1, request.sample_size or DEFAULT_SAMPLE) <= tarcil_batches.LIMIT
+        few = default_sample(1, request.sample_size or DEFAULT_SAMPLE) <= LIMIT
         return request.units == 1 and few and self.size is None and not request.measure_rank
 
     def _decide_run(

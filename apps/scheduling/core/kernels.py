@@ -26,7 +26,7 @@ _GAMMA, _MIX_1, _MIX_2 = (np.uint64(c) for c in (chance.GAMMA, chance.MIX_1, cha
 _COIN = np.uint64(chance.COIN)
 _1, _27, _30, _31, _32 = (np.uint64(n) for n in (1, 27, 30, 31, 32))
 _INSERTION = 64  # insertion sort is faster up to this length
-_KEEP = 1.0 - SLACK
+KEEP = 1.0 - SLACK
 
 
 @jit()
@@ -97,7 +97,7 @@ def fitting_units(requested: Floats, share: Floats, left: Floats, units: int) ->
     """Return the number of units whose memory, network and storage fit, at most ``units``."""
     fitting = units
     for i in range(3):
-        vector = (requested[i] if requested[i] > 0 else share[i]) * _KEEP
+        vector = (requested[i] if requested[i] > 0 else share[i]) * KEEP
         if vector > 0 and left[i] < vector * fitting:
             fitting = max(0, int(np.floor(left[i] / vector)))
     return fitting

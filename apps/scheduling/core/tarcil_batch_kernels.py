@@ -12,10 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from apps.common.core.compiled import jit
-from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Floats, Ints
+from apps.inventory.core.snapshot import Ints, Shorts
 from apps.scheduling.core import chance, encoding, samplers
-from apps.scheduling.core.kernels import below, closeness, fitting_units, word
+from apps.scheduling.core.kernels import KEEP, below, closeness, is_above, word
 from apps.scheduling.core.tarcil_batch_arrays import (
     AHEAD,
     BLOCK,
@@ -24,12 +23,13 @@ from apps.scheduling.core.tarcil_batch_arrays import (
     Filters,
     Found,
     Jobs,
+    N,
+    Record,
     Rule,
     Scratch,
     Servers,
 )
 
-N: Final = N_SOURCES
 HALF: Final = encoding.HALF
 B: Final = encoding.BASE
 GUARDED: Final = int(encoding.Form.GUARDED)
@@ -69,7 +69,13 @@ def evaluate_filter(servers: Servers, filters: Filters, f: int, tested: Constrai
 
 @jit(**KERNEL, forceinline=True)
 def _has_room(servers: Servers, filters: Filters, f: int, s: int) -> bool:
-    return fitting_units(filters.requested[f], servers.share[s], servers.server_free[s], 1) > 0
+    """Whether ``kernels.fitting_units`` finds room for a unit; without its divisions."""
+    has_room = True
+    for i in range(3):
+        wanted = filters.requested[f, i]
+        vector = (wanted if wanted > 0 else servers.share[s, i]) * KEEP
+        has_room &= (vector <= 0) | (servers.server_free[s, i] >= vector)
+    return has_room
 
 
 @jit(**KERNEL)
@@ -87,29 +93,38 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     That is the first job without an eligible unit, or n. O(R·(N + R)) for each job, and O(F) for
     its unit.
     """
-    if (jobs.seed.size - start) * AHEAD * LINE >= servers.unit_free.size:
-        _read_through(servers, scratch)
-    for j in range(start, jobs.seed.size):
+    work: Record = scratch.work[0]
+    if (jobs.rows.size - start) * AHEAD * LINE >= servers.unit_free.size:
+        _read_through(servers, work)
+    for j in range(start, jobs.rows.size):
         if (j - start) % BLOCK == 0:
-            _read_ahead(servers, jobs, j, scratch)
-        f = jobs.filter_row[j]
+            _read_ahead(servers, jobs, j, work)
+        job: Record = jobs.rows[j]
+        f = job.filter_row
+        outcome: Record = found.outcomes[j]
         for i in range(filters.counts.shape[1]):
-            found.counts[j, i] = filters.counts[f, i]
-        size = min(jobs.sample[j], filters.counts[f, ELIGIBLE])
-        found.size[j] = size
+            outcome.counts[i] = filters.counts[f, i]
+        size = min(job.sample, filters.counts[f, ELIGIBLE])
+        outcome.size = size
         if size == 0:
             return j
-        _draw(servers, filters, f, scratch, size, np.uint64(jobs.seed[j]), (j - start) % BLOCK)
-        target_h, target_l = _read_demand(jobs, j, scratch)
+        if _is_sparse(servers, filters, f, size):
+            _draw_from_list(servers, filters, f, work, scratch.listed, size, job.seed)
+        else:
+            _draw(servers, filters, f, work, size, job.seed, (j - start) % BLOCK)
+        target_h, target_l = _read_demand(job, work)
+        outcome.target = (target_h + target_l / B) / B
         demand = Demand(size, target_h, target_l)
-        _rate(servers, jobs, j, rule, scratch, demand)
-        _write(found, j, scratch, demand)
-        _take(servers, filters, f, jobs.caused[j], found.unit[j, 0])
-    return jobs.seed.size
+        _press(servers, job, work, size)
+        _rate(servers, job, jobs.speed[job.speed_row], rule, work, demand)
+        _rank(work, size)
+        _write(found, j, work, size)
+        _take(servers, filters, f, job, found.candidates[j, 0].unit)
+    return jobs.rows.size
 
 
 @jit(**KERNEL, forceinline=True)
-def _read_through(servers: Servers, scratch: Scratch) -> None:
+def _read_through(servers: Servers, work: Record) -> None:
     """Bring arrays into the cache of which the draws of a batch read most lines.
 
     In order, as the processor then reads ahead by itself.
@@ -119,30 +134,33 @@ def _read_through(servers: Servers, scratch: Scratch) -> None:
         touched += servers.unit_free[u]
     for s in range(0, servers.platform.size, LINE // 4):  # both have four bytes
         touched += servers.platform[s] + servers.server_units[s]
-    scratch.touched[0] = touched
+    work.touched = touched
 
 
 @jit(**KERNEL, forceinline=True)
-def _read_ahead(servers: Servers, jobs: Jobs, j: int, scratch: Scratch) -> None:
+def _read_ahead(servers: Servers, jobs: Jobs, j: int, work: Record) -> None:
     """List the free units among the first draws of the next `BLOCK` jobs, and read their servers.
 
     These reads do not wait for each other, so that the memory answers many at once.
     """
-    units = servers.unit_free.size
-    last = min(j + BLOCK, jobs.seed.size)
+    last = min(j + BLOCK, jobs.rows.size)
     for b in range(last - j):
-        seed, free = np.uint64(jobs.seed[j + b]), 0
-        for i in range(AHEAD):
-            u = below(word(seed, np.uint64(i)), units)
-            scratch.ahead[b, free] = u
-            free += servers.unit_free[u]
-        scratch.n_ahead[b] = free
+        work.n_free_ahead[b] = _find_free(
+            servers, work, jobs.rows[j + b].seed, 0, work.free_ahead[b]
+        )
     touched = np.float32(0.0)
     for b in range(last - j):
-        for i in range(min(jobs.sample[j + b], scratch.n_ahead[b])):
-            s = servers.unit_server[scratch.ahead[b, i]]
+        for i in range(min(jobs.rows[j + b].sample, work.n_free_ahead[b])):
+            s = servers.unit_server[work.free_ahead[b, i]]
             touched += servers.server_caused[s, 0] + servers.server_caused[s, N - 1]
-    scratch.touched[0] = touched
+    work.touched = touched
+
+
+@jit(**KERNEL, forceinline=True)
+def _is_sparse(servers: Servers, filters: Filters, f: int, size: int) -> bool:
+    """Whether draws from all units would seldom find new eligible ones."""
+    eligible = filters.counts[f, ELIGIBLE]
+    return (eligible * DENSE < servers.unit_free.size) | (size * CROWDED > eligible)
 
 
 @jit(**KERNEL, forceinline=True)
@@ -150,77 +168,88 @@ def _draw(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     servers: Servers,
     filters: Filters,
     f: int,
-    scratch: Scratch,
+    work: Record,
     size: int,
-    seed: np.uint64,
+    seed: np.int64,
     b: int,
 ) -> None:
     """Draw units: ``samplers.uniform``. The first draws of the job are row b of those ahead."""
-    units, eligible = servers.unit_free.size, filters.counts[f, ELIGIBLE]
-    if eligible * DENSE < units or size * CROWDED > eligible:
-        _draw_from_list(servers, filters, f, scratch, size, seed)
-        return
-    drawn, draw = 0, np.uint64(AHEAD)
-    for i in range(scratch.n_ahead[b]):
-        u = scratch.ahead[b, i]  # a job of the same block may have taken it
+    drawn, draw = 0, AHEAD
+    for i in range(work.n_free_ahead[b]):
+        u = work.free_ahead[b, i]  # a job of the same block may have taken it
         if drawn < size and servers.unit_free[u]:
-            drawn = _drawn(servers, filters, f, scratch, u, drawn)
+            drawn = _drawn(servers, filters, f, work, u, drawn)
     while drawn < size:
-        # several at once and without branches, so that the memory is read in parallel
-        free = 0
-        for i in range(AHEAD):
-            u = below(word(seed, draw + np.uint64(i)), units)
-            scratch.tried[free] = u
-            free += servers.unit_free[u]
-        draw += np.uint64(AHEAD)
+        free = _find_free(servers, work, seed, draw, work.free)
+        draw += AHEAD
         for i in range(free):
             if drawn < size:
-                drawn = _drawn(servers, filters, f, scratch, scratch.tried[i], drawn)
+                drawn = _drawn(servers, filters, f, work, work.free[i], drawn)
 
 
 @jit(**KERNEL, forceinline=True)
-def _drawn(
-    servers: Servers, filters: Filters, f: int, scratch: Scratch, u: int, drawn: int
-) -> int:
+def _find_free(servers: Servers, work: Record, seed: np.int64, first: int, free: Ints) -> int:
+    """Fill ``free`` with the free units among the next `AHEAD` draws; return their number.
+
+    First all draws, with vectors, then all reads, without branches, so that the memory answers
+    many at once.
+    """
+    for i in range(AHEAD):
+        work.draws[i] = below(word(np.uint64(seed), np.uint64(first + i)), servers.unit_free.size)
+    found = 0
+    for i in range(AHEAD):
+        free[found] = work.draws[i]
+        found += servers.unit_free[work.draws[i]]
+    return found
+
+
+@jit(**KERNEL, forceinline=True)
+def _drawn(servers: Servers, filters: Filters, f: int, work: Record, u: int, drawn: int) -> int:
     """Add a free unit to those drawn if it is eligible and new; return their number."""
     if filters.verdict[f, servers.unit_server[u]] != ELIGIBLE:
         return drawn
     is_new = True
     for k in range(drawn):
-        is_new &= scratch.drawn[k] != u
-    scratch.drawn[drawn] = u
+        is_new &= work.drawn[k] != u
+    work.drawn[drawn] = u
     return drawn + is_new
 
 
 @jit(**KERNEL)
-def _draw_from_list(
-    servers: Servers, filters: Filters, f: int, scratch: Scratch, size: int, seed: np.uint64
+def _draw_from_list(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
+    servers: Servers,
+    filters: Filters,
+    f: int,
+    work: Record,
+    listed: Shorts,
+    size: int,
+    seed: np.int64,
 ) -> None:
-    listed = 0
+    last = 0
     for u in range(servers.unit_free.size):
         if servers.unit_free[u] and filters.verdict[f, servers.unit_server[u]] == ELIGIBLE:
-            scratch.listed[listed] = u
-            listed += 1
+            listed[last] = u
+            last += 1
     for i in range(size):
-        j = i + below(word(seed, np.uint64(i)), listed - i)
-        scratch.listed[i], scratch.listed[j] = scratch.listed[j], scratch.listed[i]
-        scratch.drawn[i] = scratch.listed[i]
+        j = i + below(word(np.uint64(seed), np.uint64(i)), last - i)
+        listed[i], listed[j] = listed[j], listed[i]
+        work.drawn[i] = listed[i]
 
 
 @jit(**KERNEL, forceinline=True)
-def _read_demand(jobs: Jobs, j: int, scratch: Scratch) -> tuple[np.int64, np.int64]:
+def _read_demand(job: Record, work: Record) -> tuple[np.int64, np.int64]:
     """Return the two words of T_W, and fill the places: ``encoding.demand``."""
     ranks = np.int64(0)  # of all sources, four bits each: they stay in a register
     for k in range(1, N):
         for i in range(k):  # of two equal sources the first comes first
-            after = i if jobs.caused[j, k] > jobs.caused[j, i] else k
+            after = i if job.caused[k] > job.caused[i] else k
             ranks += np.int64(1) << np.int64(RANK_BITS * after)
     high = low = 0.0
     for i in range(N):
         rank = (ranks >> (RANK_BITS * i)) & RANK_MASK
-        scratch.places[0, i] = place_h = _HIGH[rank]
-        scratch.places[1, i] = place_l = _LOW[rank]
-        pair = _digits(jobs.caused[j, i])
+        work.places[0, i] = place_h = _HIGH[rank]
+        work.places[1, i] = place_l = _LOW[rank]
+        pair = _digits(job.caused[i])
         high += pair * place_h
         low += pair * place_l
     return np.int64(high), np.int64(low)
@@ -233,52 +262,50 @@ def _digits(score: float) -> float:
 
 
 @jit(**KERNEL, forceinline=True)
-def _rate(
-    servers: Servers, jobs: Jobs, j: int, rule: Rule, scratch: Scratch, demand: Demand
-) -> None:
-    """Compute the keys of the units drawn, and the place of each, from 0 = best."""
-    for at in range(demand.size):
-        s = scratch.server[at] = servers.unit_server[scratch.drawn[at]]
-        size = servers.server_units[s]
-        others = np.float64(size - 1) if size > 1 else np.inf  # alone: no pressure
-        for i in range(N):
-            scratch.pressure[at * N + i] = servers.server_caused[s, i]
-            scratch.others[at * N + i] = others
-            scratch.headroom[at * N + i] = jobs.tolerated[j, i]
-    _press(scratch.pressure, scratch.others, scratch.headroom, scratch.digits, demand.size * N)
-    salt, speed = np.uint64(jobs.seed[j]) ^ _COIN, jobs.speed[jobs.speed_row[j]]
-    for at in range(demand.size):
-        high, low, noisy = _quality(rule, scratch, at)
-        margin_ok = rule.form != GUARDED or noisy == 0
-        key = scratch.key[at]
-        key[0], key[1] = closeness(
-            high, low, demand.target_h, demand.target_l, rule.form, margin_ok
-        )
-        key[2] = speed[servers.platform[scratch.server[at]]]
-        key[3] = np.int64(word(salt, np.uint64(scratch.drawn[at])) >> _1)
-        scratch.quality[at, 0], scratch.quality[at, 1] = high, low
-        place = np.int64(0)
-        for other in range(at):  # compares without branches, as their outcome is random
-            above = _is_above(scratch.key, at, other)
-            scratch.place[other] += above
-            place += 1 - above
-        scratch.place[at] = place
-
-
-@jit(**KERNEL, forceinline=True)
-def _press(pressure: Floats, others: Floats, headroom: Floats, digits: Floats, size: int) -> None:
-    """Divide the sums of the scores by the other units; headroom and digits of U_H follow.
+def _press(servers: Servers, job: Record, work: Record, size: int) -> None:
+    """Fill the headroom of the units drawn, and the digits of their U_H.
 
     Flat arrays of all candidates and sources, so that the compiler uses vectors.
     """
-    for i in range(size):
-        score = pressure[i] / others[i]
-        headroom[i] -= score
-        digits[i] = 99.0 - _digits(score)
+    for at in range(size):
+        s = work.server[at] = servers.unit_server[work.drawn[at]]
+        units = servers.server_units[s]
+        others = np.float64(units - 1) if units > 1 else np.inf  # alone: no pressure
+        for i in range(N):
+            work.pressure[at * N + i] = servers.server_caused[s, i]
+            work.others[at * N + i] = others
+            work.headroom[at * N + i] = job.tolerated[i]
+    for i in range(size * N):
+        score = work.pressure[i] / work.others[i]
+        work.headroom[i] -= score
+        work.digits[i] = 99.0 - _digits(score)
 
 
 @jit(**KERNEL, forceinline=True)
-def _quality(rule: Rule, scratch: Scratch, at: int) -> tuple[np.int64, np.int64, int]:
+def _rate(
+    servers: Servers, job: Record, speed: Ints, rule: Rule, work: Record, demand: Demand
+) -> None:
+    """Compute the keys of the units drawn.
+
+    U_H in a loop of its own: the branches of Q, which the processor often predicts wrongly, would
+    stop the sums of the next candidate.
+    """
+    for at in range(demand.size):
+        work.quality[at, 0], work.quality[at, 1], work.noisy[at] = _quality(rule, work, at)
+    salt = np.uint64(job.seed) ^ _COIN
+    for at in range(demand.size):
+        high, low = work.quality[at, 0], work.quality[at, 1]
+        margin_ok = rule.form != GUARDED or work.noisy[at] == 0
+        work.key[at, 0], work.key[at, 1] = closeness(
+            high, low, demand.target_h, demand.target_l, rule.form, margin_ok
+        )
+        work.key[at, 2] = speed[servers.platform[work.server[at]]]
+        work.key[at, 3] = np.int64(word(salt, np.uint64(work.drawn[at])) >> _1)
+        work.first[at] = work.key[at, 0]
+
+
+@jit(**KERNEL, forceinline=True)
+def _quality(rule: Rule, work: Record, at: int) -> tuple[np.int64, np.int64, int]:
     """Return the words of U_H and the sources without a margin.
 
     Source: Tarcil Eq. 3 and 4.
@@ -286,45 +313,61 @@ def _quality(rule: Rule, scratch: Scratch, at: int) -> tuple[np.int64, np.int64,
     high = low = 0.0
     noisy = 0
     for i in range(N):
-        noisy += scratch.headroom[at * N + i] < rule.margin
-        high += scratch.digits[at * N + i] * scratch.places[0, i]
-        low += scratch.digits[at * N + i] * scratch.places[1, i]
+        noisy += work.headroom[at * N + i] < rule.margin
+        high += work.digits[at * N + i] * work.places[0, i]
+        low += work.digits[at * N + i] * work.places[1, i]
     return np.int64(high), np.int64(low), noisy
 
 
 @jit(**KERNEL, forceinline=True)
-def _is_above(key: Ints, a: int, b: int) -> np.int64:
-    """``kernels.is_above`` without branches."""
-    last = (key[a, 2] > key[b, 2]) | ((key[a, 2] == key[b, 2]) & (key[a, 3] > key[b, 3]))
-    low = (key[a, 1] > key[b, 1]) | ((key[a, 1] == key[b, 1]) & last)
-    return np.int64((key[a, 0] > key[b, 0]) | ((key[a, 0] == key[b, 0]) & low))
+def _rank(work: Record, size: int) -> None:
+    """Find the place of each unit drawn. O(R²).
+
+    By the first word of the keys, without branches, as the outcomes are random; by the whole keys
+    if two units have the same word.
+    """
+    for at in range(size):
+        work.place[at] = work.equal[at] = 0
+    for other in range(size):
+        first = work.first[other]
+        for at in range(size):
+            work.place[at] += first > work.first[at]
+            work.equal[at] += first == work.first[at]
+    equal = 0
+    for at in range(size):
+        equal += work.equal[at]
+    if equal == size:  # each only to itself
+        return
+    for at in range(size):
+        work.place[at] = 0
+        for other in range(size):
+            work.place[at] += is_above(work.key, other, at)
 
 
 @jit(**KERNEL, forceinline=True)
-def _write(found: Found, j: int, scratch: Scratch, demand: Demand) -> None:
+def _write(found: Found, j: int, work: Record, size: int) -> None:
     """Write the candidates of a job, best first."""
-    found.target[j] = (demand.target_h + demand.target_l / B) / B
-    for at in range(demand.size):
-        i = scratch.place[at]
-        found.unit[j, i], found.server[j, i] = scratch.drawn[at], scratch.server[at]
+    for at in range(size):
+        candidate: Record = found.candidates[j, work.place[at]]
+        candidate.unit, candidate.server = work.drawn[at], work.server[at]
         for k in range(4):
-            found.key[j, i, k] = scratch.key[at, k]
+            candidate.key[k] = work.key[at, k]
         for k in range(N):
-            found.headroom[j, i, k] = scratch.headroom[at * N + k]
-        found.quality[j, i] = (scratch.quality[at, 0] + scratch.quality[at, 1] / B) / B
-        close_h = scratch.key[at, 0] - B * (scratch.key[at, 0] >= B)  # without the bit of a hit
-        found.close[j, i] = (close_h + scratch.key[at, 1] / B) / B
+            candidate.headroom[k] = work.headroom[at * N + k]
+        candidate.quality = (work.quality[at, 0] + work.quality[at, 1] / B) / B
+        close_h = work.key[at, 0] - B * (work.key[at, 0] >= B)  # without the bit of a hit
+        candidate.close = (close_h + work.key[at, 1] / B) / B
 
 
 @jit(**KERNEL, forceinline=True)
-def _take(servers: Servers, filters: Filters, f: int, caused: Floats, u: int) -> None:
+def _take(servers: Servers, filters: Filters, f: int, job: Record, u: int) -> None:
     """Allocate a unit, as `BatchState.allocate`, and evaluate the filters of its server again."""
     s = servers.unit_server[u]
     was = servers.free_count[s]
     servers.unit_free[u] = False
     servers.free_count[s] = was - 1
     for i in range(N):
-        servers.server_caused[s, i] += np.float32(caused[i])
+        servers.server_caused[s, i] += np.float32(job.caused[i])
     for i in range(3):
         wanted = filters.requested[f, i]
         servers.server_free[s, i] -= wanted if wanted > 0 else servers.share[s, i]

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from apps.common.core.arrays import as_readonly
-from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Ints
 from apps.scheduling.core import tarcil_batch_arrays as arrays
 from apps.scheduling.core import tarcil_batch_kernels as kernels
@@ -22,7 +21,6 @@ from apps.scheduling.core.ranked_candidates import RankedCandidates
 from apps.scheduling.core.scorers import Scores, speed_steps
 from apps.scheduling.core.types import Placed, Request
 
-LIMIT: Final = 64  # candidates of a job: they are sorted by insertion
 _FIRST: Final = as_readonly(np.zeros(1, dtype=np.int64))
 
 
@@ -38,24 +36,29 @@ class TarcilBatch:
         self._filters, filter_row = _filters(state, self._servers, requests)
         speed, speed_row = _speeds(state, requests)
         samples = [default_sample(1, request.sample_size) for request in requests]
-        self._jobs = arrays.Jobs(
-            caused=as_readonly(np.array([r.caused for r in requests], dtype=np.float64)),
-            tolerated=as_readonly(np.array([r.tolerated for r in requests], dtype=np.float64)),
-            speed=speed,
-            speed_row=speed_row,
-            filter_row=filter_row,
-            sample=as_readonly(np.array(samples, dtype=np.int64)),
-            seed=as_readonly(np.array(seeds, dtype=np.int64)),
+        rows = np.empty(len(requests), dtype=arrays.JOB)
+        rows["caused"] = [request.caused for request in requests]
+        rows["tolerated"] = [request.tolerated for request in requests]
+        rows["speed_row"], rows["filter_row"] = speed_row, filter_row
+        rows["sample"], rows["seed"] = samples, seeds
+        self._jobs = arrays.Jobs(as_readonly(rows), speed)
+        self._found = arrays.Found(
+            np.zeros(len(requests), dtype=arrays.OUTCOME),
+            np.empty((len(requests), max(samples)), dtype=arrays.CANDIDATE),
         )
-        self._found = _found(len(requests), max(samples))
-        self._scratch = _scratch(max(samples), state.unit_free.size)
+        self._scratch = arrays.Scratch(
+            np.empty(1, dtype=arrays.WORK),
+            # memory is only used if units are listed
+            np.empty(state.unit_free.size, dtype=np.int32),
+        )
 
     def decide(self, rule: arrays.Rule) -> list[Placed]:
         """Decide on the next jobs until one finds no eligible unit; that one is passed over."""
         start, busy = self._next, self._state.busy
         end = self.run_kernel(rule)
         self._next, self._state.busy = end + 1, busy + end - start
-        sizes, counts = self._found.size[:end].tolist(), self._found.counts[:end].tolist()
+        outcomes = self._found.outcomes[:end]
+        sizes, counts = outcomes["size"].tolist(), outcomes["counts"].tolist()
         return [self._placed(j, sizes[j], counts[j], busy + j - start) for j in range(start, end)]
 
     def run_kernel(self, rule: arrays.Rule) -> int:
@@ -68,7 +71,7 @@ class TarcilBatch:
         eligible, by_filter[0] = by_filter.pop(), busy
         return Placed(
             job=self._requests[j].job,
-            units=self._found.unit[j, :1].astype(np.int32),
+            units=self._found.candidates["unit"][j, :1].astype(np.int32),
             candidates=RankedCandidates(self._scores(j, size), _FIRST),
             examined=size,
             eligible=eligible,
@@ -81,15 +84,15 @@ class TarcilBatch:
         )
 
     def _scores(self, j: int, size: int) -> Scores:
-        found = self._found
+        found = self._found.candidates[j, :size]
         return Scores(
-            found.unit[j, :size],
-            found.server[j, :size],
-            found.key[j, :size],
-            found.quality[j, :size],
-            float(found.target[j]),
-            found.close[j, :size],
-            found.headroom[j, :size],
+            found["unit"],
+            found["server"],
+            found["key"],
+            found["quality"],
+            float(self._found.outcomes["target"][j]),
+            found["close"],
+            found["headroom"],
         )
 
 
@@ -155,38 +158,3 @@ def _speeds(state: BatchState, requests: Sequence[Request]) -> tuple[Ints, Ints]
     first, row = _rows(id(request.platform_speed) for request in requests)
     platforms = len(state.facts.topology.platform_name)
     return as_readonly(np.array([speed_steps(requests[i], platforms) for i in first])), row
-
-
-def _found(jobs: int, candidates: int) -> arrays.Found:
-    shape = (jobs, candidates)
-    return arrays.Found(
-        size=np.zeros(jobs, dtype=np.int64),
-        counts=np.empty((jobs, 8), dtype=np.int64),
-        unit=np.empty(shape, dtype=np.int64),
-        server=np.empty(shape, dtype=np.int32),
-        key=np.empty((*shape, 4), dtype=np.int64),
-        quality=np.empty(shape),
-        close=np.empty(shape),
-        headroom=np.empty((*shape, N_SOURCES)),
-        target=np.empty(jobs),
-    )
-
-
-def _scratch(candidates: int, units: int) -> arrays.Scratch:
-    return arrays.Scratch(
-        drawn=np.empty(candidates, dtype=np.int64),
-        place=np.empty(candidates, dtype=np.int64),
-        tried=np.empty(arrays.AHEAD + 1, dtype=np.int64),
-        ahead=np.empty((arrays.BLOCK, arrays.AHEAD + 1), dtype=np.int64),
-        n_ahead=np.empty(arrays.BLOCK, dtype=np.int64),
-        touched=np.empty(1),
-        key=np.empty((candidates, 4), dtype=np.int64),
-        quality=np.empty((candidates, 2), dtype=np.int64),
-        server=np.empty(candidates, dtype=np.int32),
-        pressure=np.empty(candidates * N_SOURCES),
-        others=np.empty(candidates * N_SOURCES),
-        headroom=np.empty(candidates * N_SOURCES),
-        digits=np.empty(candidates * N_SOURCES),
-        places=np.empty((2, N_SOURCES)),
-        listed=np.empty(units, dtype=np.int32),  # memory is only used if units are listed
-    )
