@@ -43,20 +43,28 @@ TURNS_IN_A_ROW: Final = 6  # on one cluster
 
 
 class Rates(NamedTuple):
-    """Decisions per CPU second: the median of the turns, and the middle 80 % of them."""
+    """Decisions per CPU second.
+
+    Attributes
+    ----------
+    median, low, high : of the turns, and the middle 80 % of them
+    mean : all decisions by the CPU time of all turns, stalls of the host included
+    """
 
     median: float
     low: float
     high: float
+    mean: float
 
     def __str__(self) -> str:
-        return f"{self.median:,.0f}/s per core ({self.low:,.0f} to {self.high:,.0f})"
+        spread = f"{self.low:,.0f} to {self.high:,.0f}"
+        return f"{self.median:,.0f}/s per core ({spread}; mean {self.mean:,.0f})"
 
 
 def rates_of(seconds: Sequence[float]) -> Rates:
     """Return the rates of turns of `TURN` decisions, from the CPU time of each."""
     low, median, high = np.quantile(TURN / np.array(seconds), (0.1, 0.5, 0.9)).tolist()
-    return Rates(median, low, high)
+    return Rates(median, low, high, TURN / fmean(seconds))
 
 
 def busy_cluster(servers: int, *, keeps_log: bool = False) -> tuple[MemoryCluster, deque[int]]:
