@@ -23,6 +23,7 @@ from apps.classification.services import set_overrides
 from apps.classification.services.feedback import JobObservation, record_observations
 from apps.classification.services.overrides import NewOverride
 from apps.common.core.interference import SOURCES
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.execution.models import Migration
 from apps.execution.services import feedback
 from apps.execution.services.feedback import update_from_feedback
@@ -428,7 +429,7 @@ def test_two_at_once_observe_each_job_once(world: World) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_second_process_returns_at_once(world: World) -> None:
     world.ran()
-    with feedback._try_lock() as mine:
+    with held_if_free(AdvisoryLock.FEEDBACK) as mine:
         assert mine
         counts: list[int] = []
         assert at_once(lambda: counts.append(update_from_feedback())) == []

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.inventory.models import Cluster
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
@@ -204,12 +205,10 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs() -> Non
 @pytest.mark.django_db(transaction=True)
 def test_two_processes_do_not_estimate_at_the_same_time() -> None:
     busy_server()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(7113)")
     found: list[int] = []
-    assert at_once(lambda: found.append(estimate())) == []
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_unlock(7113)")
+    with held_if_free(AdvisoryLock.START_ESTIMATES) as is_ours:
+        assert is_ours
+        assert at_once(lambda: found.append(estimate())) == []
     assert found == [0]
     assert estimate() == 2
 

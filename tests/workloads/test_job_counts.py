@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from django.db import connection, transaction
 
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire, held_if_free
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job, JobCount, JobCountChange
 from apps.workloads.selectors import job_counts, job_counts_by_application
@@ -140,16 +141,24 @@ def test_an_uncommitted_change_is_neither_counted_nor_lost() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_one_process_folds_at_a_time() -> None:
     factories.job(state="queued")
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(7103)")
+    with transaction.atomic():
+        acquire(AdvisoryLock.JOB_COUNTS)
         assert meanwhile(fold_job_counts) == 0
     assert fold_job_counts() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_counts_are_folded_while_jobs_are_observed() -> None:
+    factories.job(state="queued")
+    with held_if_free(AdvisoryLock.FEEDBACK) as is_ours:
+        assert is_ours
+        assert meanwhile(fold_job_counts) == 1
 
 
 def test_folding_joins_nothing_after_the_table_was_analysed_empty() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE workloads_jobcountchange")
-        cursor.execute(f"EXPLAIN {counts._FOLD}", [counts._LOCK, counts.BATCH])
+        cursor.execute(f"EXPLAIN {counts._FOLD}", [int(AdvisoryLock.JOB_COUNTS), counts.BATCH])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "Join" not in plan
     assert "Nested Loop" not in plan

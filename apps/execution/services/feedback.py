@@ -10,8 +10,7 @@ Source: Quasar §3.2 and §4.1 (Q5), Paragon §3.4 (P7).
 import json
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -24,6 +23,7 @@ from apps.classification.services.feedback import (
     learn,
     record_observations,
 )
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.common.infrastructure.database import fetch_rows
 from apps.common.infrastructure.notifications import notify
 from apps.execution.core.telemetry import (
@@ -43,7 +43,6 @@ from apps.scheduling.selectors import beyond_tolerance_of
 from apps.scheduling.services.allowances import JobSpeed, record_speeds
 from apps.workloads.core.targets import read_target
 
-_LOCK: Final = 7103  # advisory lock
 ENDED_WITHIN_S: Final = 600.0  # wall seconds for which an ended job is still observed
 NEWEST_ENDED: Final = 4096  # ended jobs that are considered at once
 # Jobs of each application that are observed at once, of running and of ended ones each: a random
@@ -167,8 +166,8 @@ class _Placement(NamedTuple):
 
 def update_from_feedback() -> int:
     """Record the observations that are due; returns the number of applications observed."""
-    with _try_lock() as is_locked:
-        if not is_locked:
+    with held_if_free(AdvisoryLock.FEEDBACK) as is_ours:
+        if not is_ours:
             return 0
         changed: set[UUID] = set()
         due = _due_jobs()
@@ -180,17 +179,6 @@ def update_from_feedback() -> int:
         if any(requested):
             notify(CLASSIFY_TASK, queue=CLASSIFY_QUEUE)
         return len(changed)
-
-
-@contextmanager
-def _try_lock() -> Iterator[bool]:
-    """Hold the advisory lock if it is free; it ends with the connection at the latest."""
-    (is_locked,) = fetch_rows("SELECT pg_try_advisory_lock(%s)", [_LOCK])[0]
-    try:
-        yield is_locked
-    finally:
-        if is_locked:
-            fetch_rows("SELECT pg_advisory_unlock(%s)", [_LOCK])
 
 
 def _due_jobs() -> list[_DueJob]:

@@ -1,7 +1,6 @@
 """Fair share: the stored shares of projects, and the order of the jobs of a turn."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 from django.conf import settings
@@ -9,7 +8,7 @@ from django.db import transaction
 
 from apps.accounts.models import Project, ProjectShare
 from apps.accounts.services import clear_shares, store_shares
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, try_acquire
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now, log_position
 from apps.scheduling.core.fair_share import (
@@ -34,8 +33,6 @@ from apps.scheduling.selectors.fair_share import (
 )
 from apps.scheduling.services.proposals import SizedJob
 
-_LOCK: Final = 7114  # advisory lock: one process stores shares at a time
-
 
 def update_shares() -> int:
     """Store the decayed shares of all projects as of now; returns their number.
@@ -48,8 +45,7 @@ def update_shares() -> int:
         return 0
     complete = log_position()  # in a transaction of its own
     with transaction.atomic():
-        ((is_ours,),) = fetch_rows("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-        if not is_ours:
+        if not try_acquire(AdvisoryLock.FAIR_SHARE):
             return 0
         known = _known(settings.FAIR_SHARE_HALF_LIFE_S)
         after = min((row.sequence for row in known.values()), default=0)

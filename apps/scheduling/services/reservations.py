@@ -13,6 +13,7 @@ import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
 
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
@@ -21,8 +22,6 @@ from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations import MARGIN, Reservation, held_mask, plan
 from apps.scheduling.core.types import Request
-
-_LOCK: Final = 7112  # advisory lock: one reservation is planned at a time
 
 # The few reservations first: a join may read all waiting jobs.
 _READ: Final = """
@@ -109,8 +108,7 @@ def lock_reservations() -> None:
 
     Call it before any row is locked.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    acquire(AdvisoryLock.RESERVATIONS)
 
 
 def keep_units(job: UUID, units: Collection[int], *, start_s: float) -> None:

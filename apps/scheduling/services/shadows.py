@@ -10,7 +10,8 @@ from django.db import transaction
 
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
-from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
+from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.deletion import BATCH
 from apps.scheduling.core import registry
 from apps.scheduling.models import Shadow, ShadowDecision, ShadowEnd
@@ -18,7 +19,6 @@ from apps.scheduling.selectors.shadows import running_shadows, shadow_by_id
 
 MIN_SHARE: Final = 0.001
 FIRST: Final = UUID(int=0)  # before all decisions of the same moment
-_LOCK: Final = 0x736861646F77  # "shadow"
 
 
 def start_shadow(
@@ -44,7 +44,7 @@ def start_shadow(
     now = database_now()
     _check(policy, parameters, share, until, now)
     with transaction.atomic():
-        fetch_rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        acquire(AdvisoryLock.SHADOWS)
         if len(running_shadows()) >= settings.MAX_SHADOWS:
             limit = settings.MAX_SHADOWS
             raise ConflictError(f"BERTH_SHADOWS allows {limit} at once; stop one first.")

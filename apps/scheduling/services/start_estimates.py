@@ -13,6 +13,7 @@ import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
 
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, try_acquire
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
@@ -30,7 +31,6 @@ from apps.scheduling.selectors.queue import (
 )
 from apps.scheduling.services.reservations import reservations
 
-_LOCK: Final = 7113  # advisory lock: one process estimates at a time
 CHANGE: Final = 0.2  # of the predicted wait: a smaller change adds no row
 MIN_CHANGE_S: Final = 10.0  # cluster seconds
 NEW_DRAWS: Final = 40  # simulations for a job that is not submitted yet
@@ -90,8 +90,7 @@ def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -
     Costs at most `core.start_estimates.BUDGET` events. Returns 0 if another process estimates.
     """
     with transaction.atomic():
-        ((is_ours,),) = fetch_rows("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-        if not is_ours:
+        if not try_acquire(AdvisoryLock.START_ESTIMATES):
             return 0
         _score()
         now_s = cluster_now()

@@ -12,7 +12,7 @@ from django.db.models import ProtectedError
 
 from apps.accounts.services.audit import Act, record_act
 from apps.common.core.errors import ConflictError
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.common.infrastructure.notifications import notify
 from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.core.states import TERMINAL
@@ -28,12 +28,11 @@ TASK: Final = "testbed.lab"
 QUEUE: Final = "placement"
 MAX_OPEN: Final = 10
 BATCH: Final = 100  # comparisons of one transaction; each has up to 400 runs
-_LOCK: Final = 0x6C6162  # "lab"
 
 
 def lock_lab() -> None:
     """Wait until no other transaction begins, claims or deletes a comparison."""
-    fetch_rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    acquire(AdvisoryLock.LAB)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from django.db import transaction
 from apps.accounts.models import Project, User
 from apps.accounts.services.audit import Act, record_act
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.common.infrastructure.notifications import notify
 from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.models import Operation
@@ -44,7 +44,6 @@ APPLICATION: Final = "berth-pair"  # of the jobs that measure
 MAX_OPEN: Final = 10
 MAX_ROUNDS: Final = 50
 BATCH: Final = 100  # pairs of one transaction
-_LOCK: Final = 0x70616972  # "pair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def begin_pair(request: PairRequest, *, user: User, project: Project | None) -> 
         sum(request.units), is_emulated=request.is_emulated, platform=request.platform
     )
     with transaction.atomic():
-        fetch_rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        acquire(AdvisoryLock.MEASURED_PAIRS)
         if open_pairs().count() >= MAX_OPEN:
             raise ConflictError(f"{MAX_OPEN} pairs wait or run; cancel one or wait.")
         operation = Operation.objects.create(
@@ -196,7 +195,7 @@ def prune_pairs(*, before: datetime | None) -> int:
     if before is None:
         return 0
     with transaction.atomic():
-        fetch_rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        acquire(AdvisoryLock.MEASURED_PAIRS)
         old = MeasuredPair.objects.filter(operation__finished_at__lt=before)
         keys = list(old.order_by("id").values_list("pk", flat=True)[:BATCH])
         return MeasuredPair.objects.filter(pk__in=keys).only("pk").delete()[0]

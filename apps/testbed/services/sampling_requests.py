@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.common.core.errors import ConflictError
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.common.infrastructure.notifications import notify
 from apps.operations.models import Operation
 from apps.operations.services import begin_operation
@@ -15,7 +15,6 @@ from apps.testbed.selectors.sampling_checks import KIND, SAMPLE_SIZES, open_samp
 
 TASK: Final = "testbed.sampling"
 QUEUE: Final = "placement"
-_LOCK: Final = 0x73616D706C65  # "sample"
 
 
 def begin_sampling_check(*, by: UUID | None) -> Operation:
@@ -27,7 +26,7 @@ def begin_sampling_check(*, by: UUID | None) -> Operation:
     """
     with transaction.atomic():
         # one at a time: concurrent requests wait for each other
-        fetch_rows("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        acquire(AdvisoryLock.SAMPLING_CHECKS)
         if (other := open_sampling_check()) is not None:
             raise ConflictError(f"Operation {other.pk} is already measuring the sampling.")
         total = len(SAMPLE_SIZES) * DECISIONS

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from apps.common.infrastructure.advisory_locks import AdvisoryLock
 from apps.common.infrastructure.database import fetch_rows
 
 BATCH: Final = 50_000
-_LOCK: Final = 7103  # advisory: one process folds at a time
 
 # One statement, so that a reader sees a change either here or in the counts, never in both. A
 # range instead of a join: the table is mostly empty when it is analysed, and PostgreSQL then joins
@@ -30,5 +30,5 @@ def fold_job_counts() -> int:
 
     Returns 0 while another process folds. A change that is folded late only costs readers time.
     """
-    ((folded,),) = fetch_rows(_FOLD, [_LOCK, BATCH])
+    ((folded,),) = fetch_rows(_FOLD, [int(AdvisoryLock.JOB_COUNTS), BATCH])
     return int(folded)

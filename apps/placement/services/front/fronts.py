@@ -26,6 +26,7 @@ from apps.common.core.errors import (
     InvalidInputError,
 )
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.notifications import notify
 from apps.inventory.core.snapshot import Floats
@@ -55,7 +56,6 @@ from apps.placement.core.problem.objectives import OBJECTIVES, evaluate
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors.fronts import has_instance, instances_of
 from apps.placement.services.front.versions import VersionRecorder
-from apps.placement.services.locks import AdvisoryLock, acquire
 
 KIND: Final = "placement.front"
 TASK: Final = "placement.fronts"

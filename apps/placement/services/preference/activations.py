@@ -10,6 +10,7 @@ from django.db import transaction
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.inventory.models import Rack
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import Topic
@@ -21,7 +22,6 @@ from apps.placement.selectors.preferences import (
     share_of_targets_met,
     weights_in_force,
 )
-from apps.placement.services.locks import AdvisoryLock, acquire
 
 _TOLERANCE: Final = 1e-9
 
