@@ -81,7 +81,7 @@ def _add_list_options(parser: ArgumentParser) -> None:
     parser.add_argument("--project")
     parser.add_argument("--label", metavar="NAME:VALUE")
     parser.add_argument("--array", metavar="ID", help="members of this array")
-    parser.add_argument("-q", "--query", help="part of the name")
+    parser.add_argument("-q", "--query", help="first letters of words of the name")
     parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
 
 

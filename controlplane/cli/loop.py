@@ -1,4 +1,4 @@
-"""The verbs of `berth loop`: settings of automatic re-placement."""
+"""The verbs of `berth loop`: settings of the rebalancing loop."""
 
 from argparse import Namespace
 from typing import Final
@@ -14,7 +14,7 @@ LOOP: Final = "/api/v1/placement-loop/"
 
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
-    loop = verbs.noun("loop", "Settings of automatic re-placement")
+    loop = verbs.noun("loop", "Settings of the rebalancing loop")
     period = argument_type(seconds)
     loop.add("show", show_loop)
     parser = loop.add("set", set_loop)
@@ -31,7 +31,7 @@ def declare(verbs: Verbs) -> None:
 
 
 def show_loop(client: BerthClient, args: Namespace) -> int:
-    """Show the settings and last result of automatic re-placement."""
+    """Show the settings and last result of the rebalancing loop."""
     response = client.get(LOOP)
     print_result(
         render(
@@ -42,7 +42,7 @@ def show_loop(client: BerthClient, args: Namespace) -> int:
 
 
 def set_loop(client: BerthClient, args: Namespace) -> int:
-    """Change the mode (off, advise or automatic) and budgets of automatic re-placement."""
+    """Change the mode (off, advise or automatic) and budgets of the rebalancing loop."""
     options = {
         "mode": args.mode,
         "every_seconds": args.every,

@@ -38,7 +38,7 @@ def declare(verbs: Verbs) -> None:
         help="of the cores that other programs may use in a round",
     )
     parser = noun.add("list", list_pairs)
-    parser.add_argument("--limit", type=positive_int, default=20, help="at most so many")
+    parser.add_argument("--limit", type=positive_int, default=20, help="max number of rows (20)")
     noun.add("show", show).add_argument("id", help="of the pair")
     noun.add("cancel", cancel).add_argument("id", help="of the pair")
 

@@ -20,7 +20,7 @@ def declare(verbs: Verbs) -> None:
     noun = verbs.noun("preemption", "preemptions that Berth has proposed for waiting jobs")
     parser = noun.add("list", list_proposals)
     parser.add_argument("--state", choices=STATES, help="default: all")
-    parser.add_argument("--limit", type=positive_int, default=20, help="at most so many")
+    parser.add_argument("--limit", type=positive_int, default=20, help="max number of rows (20)")
     noun.add("show", show).add_argument("id", type=positive_int, help="of the proposal")
     parser = noun.add("apply", apply)
     parser.add_argument("id", type=positive_int, help="of the proposal")

@@ -39,7 +39,11 @@ def declare(verbs: Verbs) -> None:
     add("--window", type=argument_type(_window), default=0.4, help="seconds of one window (0.4)")
     add("--patience", type=float, default=20.0, help="max seconds of one run (20)")
     add("--no-fifo", action="store_true", help="do not use SCHED_FIFO, even where it is allowed")
-    add("--sandbox", action="store_true", help="delete all files that the program writes")
+    add(
+        "--sandbox",
+        action="store_true",
+        help="run each copy on a copy of all files, which is deleted when the run ends",
+    )
     add("--report", type=Path, metavar="FILE", help="write the report as JSON")
     add("--key", type=Path, metavar="FILE", help="sign the report with this key (HMAC-SHA256)")
     add("--verify", type=Path, metavar="FILE", help="check a report, with --key its signature")

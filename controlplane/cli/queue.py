@@ -17,7 +17,7 @@ def declare(verbs: Verbs) -> None:
     parser = verbs.add("queue", queue)
     parser.add_argument("--project")
     parser.add_argument("--reason", help="e.g. NoFreeUnit")
-    parser.add_argument("--scores", action="store_true", help="how true earlier estimates were")
+    parser.add_argument("--scores", action="store_true", help="accuracy of earlier estimates")
     parser.add_argument("--admission", action="store_true", help="state of the admission control")
     parser.add_argument("--shares", action="store_true", help="decayed shares of the projects")
     parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")

@@ -31,7 +31,7 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the decisions, 0 to 1")
     parser.add_argument("--until", metavar="TIME", help="end, such as 2026-12-24T18:00:00Z")
     parser = noun.add("list", list_shadows)
-    parser.add_argument("--limit", type=positive_int, default=20, help="at most so many")
+    parser.add_argument("--limit", type=positive_int, default=20, help="max number of rows (20)")
     parser = noun.add("show", show)
     parser.add_argument("id", help="of the shadow")
     parser.add_argument(

@@ -49,8 +49,8 @@ def test_a_preview_names_victims_losses_and_reasons(power: APIClient, address: s
         "name": "low", "project": "default", "priority": 0, "units": 4,
         "servers": [{"server": "a", "units": 4}], "lost_unit_seconds": 240,
         "breaks_promise": False, "promise": "it has no target", "short_units": 2,
-        "reason": "Without it, 2 units are missing. 240 unit-seconds are lost, and no promise is"
-        " broken.",
+        "reason": "Without it, 2 units are missing for the waiting job. 240 unit-seconds are"
+        " lost, and no target is missed.",
     }  # fmt: skip
     assert not Launch.objects.filter(cancel_requested=True).exists()
 

@@ -77,3 +77,9 @@ def test_the_terms_of_a_decision_are_those_of_its_scores() -> None:
     # the rest is the term of the crowd; the runner-up may be the first unit of its server
     crowd = Weights().spread * idle**2 * (busy[other] - busy[0])
     assert compared.rows[-1].gain == pytest.approx(crowd, abs=1e-9)
+
+
+def test_the_comparison_names_the_weights_of_the_policy() -> None:
+    compared = compare_expectations([CHOSEN, OTHER])
+    assert compared is not None
+    assert compared.weights == Weights()

@@ -115,7 +115,8 @@ def test_a_preview_names_the_victim_its_loss_and_why_and_writes_nothing() -> Non
     (one,) = found.victims
     assert (one.lost, one.servers, one.short) == (4 * 60, {"a": 4}, 3)
     assert one.reason == (
-        "Without it, 3 units are missing. 240 unit-seconds are lost, and no promise is broken."
+        "Without it, 3 units are missing for the waiting job. 240 unit-seconds are lost, and no "
+        "target is missed."
     )
     assert (found.candidates, found.cost, found.bound) == (3, (0, 240, 1), (0, 240, 1))
     assert (counts(), rows(victim), rows(job)) == before

@@ -52,10 +52,11 @@ class ProjectSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="An archived project accepts no jobs."
     )
     guaranteed_units = serializers.IntegerField(
-        allow_null=True, help_text="That it may use whatever others request. Null: none."
+        allow_null=True, help_text="Units that the project may always use. Null: no guarantee."
     )
     max_units = serializers.IntegerField(
-        allow_null=True, help_text="That it may use in all, borrowed ones included. Null: any."
+        allow_null=True,
+        help_text="Max units of the project, including borrowed ones. Null: no limit.",
     )
     fair_share = FairShareSerializer(
         allow_null=True, help_text="Null: without fair share, or not computed yet."

@@ -13,6 +13,7 @@ from typing import Final
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
 from apps.dashboard.core.explanation import CandidateFacts, Decider
+from apps.scheduling.core import encoding
 
 DECIDING: Final = 3
 
@@ -62,6 +63,11 @@ class MatchComparison:
     chosen: str
     runner_up: str
     rows: tuple[Contribution, ...]
+
+    @property
+    def margin(self) -> int:
+        """Points of headroom that the policy `tarcil` requires of every source."""
+        return round(encoding.MARGIN)
 
     @property
     def decider(self) -> Decider:

@@ -51,6 +51,11 @@ class ExpectationComparison:
     runner_up: str
     rows: tuple[TermRow, ...]
 
+    @property
+    def weights(self) -> expected.Weights:
+        """Weights of the terms."""
+        return WEIGHTS
+
 
 def compare_expectations(candidates: Sequence[CandidateFacts]) -> ExpectationComparison | None:
     """Compare the first chosen unit with the best unit of a server that was not chosen.

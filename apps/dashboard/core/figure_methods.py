@@ -114,10 +114,10 @@ METHODS: Final = {
     ),
     "server-history": ("Share of the server's cores in use and allocated, at each sample."),
     "feasibility": (
-        "The rate on each platform from the profile, times the scaling curve, minus 10 % for "
-        "neighbours. For tasks, units left idle by the last wave are not counted. For services, "
-        "the latency is that of an M/M/c queue. The variances of the rate, the scaling curve "
-        "and the platform are added for the intervals."
+        "The rate on each platform from the profile, times the scaling curve, times the sizing "
+        "allowance of the target (0.9 until it is learned). For tasks, units left idle by the "
+        "last wave are not counted. For services, the latency is that of an M/M/c queue. The "
+        "variances of the rate, the scaling curve and the platform are added for the intervals."
     ),
     "scale-up": (
         "Work per second of a number of units on one server of the highest-end platform, "

@@ -1,4 +1,4 @@
-"""The Queues page: why jobs wait, when they are predicted to start, and how true that was."""
+"""The Queues page: why jobs wait, their predicted starts, and how accurate these were."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

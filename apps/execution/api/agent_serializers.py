@@ -85,7 +85,9 @@ class RegisteredSerializer(serializers.Serializer[Any]):
 
     server = serializers.CharField()
     epoch = serializers.IntegerField(help_text="To be sent with every report.")
-    lease_s = serializers.FloatField(help_text="Without an answer for so long, stop all jobs.")
+    lease_s = serializers.FloatField(
+        help_text="Seconds without an answer after which the agent stops all jobs."
+    )
     heartbeat_s = serializers.FloatField()
     orders_url = serializers.CharField(help_text="Where to wait for orders: the stream process.")
 

@@ -35,7 +35,7 @@ from apps.operations.api.stream_auth import is_known_host
 
 PATH: Final = "/api/v1/stream/orders/"
 MAX_BODY: Final = 1 << 18
-LOOK_S: Final = 5.0  # between two looks while nobody can wake us
+POLL_S: Final = 5.0  # between two polls while notifications are unavailable
 LISTEN_S: Final = 1.0
 _THREAD: Final = ThreadPoolExecutor(1, "orders")
 _Value = TypeVar("_Value")
@@ -78,7 +78,7 @@ class Hub:
                     self.listens.set()
                     await self._hear(channel)
             except RedisError as error:
-                _logger.warning("waiting agents look every %g s: %s", LOOK_S, error)
+                _logger.warning("waiting agents poll every %g s: %s", POLL_S, error)
                 self.listens.clear()
                 self._wake("")
                 await asyncio.sleep(LISTEN_S)
@@ -187,7 +187,7 @@ async def _awaited(
             left_s = until_s - loop.time()
             if are_news(orders, told) or left_s <= 0.0 or gone.done():
                 return orders
-            wait_s = left_s if all_waiters.listens.is_set() else min(left_s, LOOK_S)
+            wait_s = left_s if all_waiters.listens.is_set() else min(left_s, POLL_S)
             woken = asyncio.create_task(waiter.woken.wait())
             await asyncio.wait({woken, gone}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
             woken.cancel()

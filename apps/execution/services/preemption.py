@@ -85,8 +85,11 @@ class Victim:
     def reason(self) -> str:
         """Why it was chosen."""
         units = "1 unit is" if self.short == 1 else f"{self.short} units are"
-        breaks = "its promise is broken" if self.promise.breaks else "no promise is broken"
-        return f"Without it, {units} missing. {self.lost:,} unit-seconds are lost, and {breaks}."
+        breaks = "its target is missed" if self.promise.breaks else "no target is missed"
+        return (
+            f"Without it, {units} missing for the waiting job. "
+            f"{self.lost:,} unit-seconds are lost, and {breaks}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ class TicketView(ApiView):
 
     @extend_schema(request=None, responses={201: TicketSerializer})
     def post(self, request: Request) -> Response:
-        """Issue a pass to the event stream, good once within a minute."""
+        """Issue a ticket for the event stream, valid once within a minute."""
         ticket = issue_ticket(credential_of(request))
         body = {
             "ticket": ticket,
@@ -205,7 +205,7 @@ class StreamRedirect(ApiView):
         parameters=[
             OpenApiParameter("topics", str, description="Topics, comma separated; none = all."),
             OpenApiParameter("since", int, description="Resume after this position."),
-            OpenApiParameter("ticket", str, description="A pass from stream/tickets/."),
+            OpenApiParameter("ticket", str, description="A ticket from stream/tickets/."),
             OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER),
         ],
     )

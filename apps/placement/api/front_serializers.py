@@ -51,7 +51,7 @@ class FrontRequestSerializer(serializers.Serializer[Any]):
     )
     instance = serializers.JSONField(
         required=False,
-        help_text="Required for the source `instance`; schema in docs/placement.md.",
+        help_text="Required for the source `instance`: docs/placement-instance.schema.json.",
     )
     budget_seconds = serializers.FloatField(
         default=10.0, min_value=MIN_BUDGET_S, max_value=MAX_BUDGET_S

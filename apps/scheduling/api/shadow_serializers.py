@@ -58,7 +58,7 @@ class ShadowSerializer(serializers.Serializer[Any]):
     unavailable = serializers.IntegerField(
         help_text="Sampled decisions that could not be repeated, as their request is not stored."
     )
-    cpu_seconds = serializers.FloatField(help_text="That the shadow has used.")
+    cpu_seconds = serializers.FloatField(help_text="CPU time used by the shadow.")
 
 
 class ShadowEstimateSerializer(serializers.Serializer[Any]):

@@ -205,12 +205,12 @@ class _Group(NamedTuple):
 
     @property
     def of_parts(self) -> slice:
-        """Its parts."""
+        """Slice of the parts of this group."""
         return slice(*self.parts.starts[self.number : self.number + 2].tolist())
 
     @property
     def of_shares(self) -> slice:
-        """Its shares."""
+        """Slice of the shares of this group."""
         return slice(*self.shares.starts[self.number : self.number + 2].tolist())
 
 

@@ -56,7 +56,10 @@ class PairRequestSerializer(serializers.Serializer[Any]):
         help_text="Of the job that measures commands; null: your only project.",
     )
     rounds = serializers.IntegerField(
-        min_value=MIN_ROUNDS, max_value=MAX_ROUNDS, default=8, help_text="That must count."
+        min_value=MIN_ROUNDS,
+        max_value=MAX_ROUNDS,
+        default=8,
+        help_text="Number of valid rounds required.",
     )
     window_seconds = serializers.FloatField(
         min_value=0.05,

@@ -24,7 +24,9 @@ class JobMetadataRequestSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField(max_length=127, required=False)
     project = serializers.CharField(
-        max_length=63, required=False, help_text="Your first project if omitted."
+        max_length=63,
+        required=False,
+        help_text="May be omitted if you may submit to one project only.",
     )
     labels = serializers.DictField(child=serializers.CharField(), required=False)
     annotations = serializers.DictField(required=False)

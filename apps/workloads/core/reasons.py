@@ -106,7 +106,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.NO_MATCHING_SERVER: Meaning(
         4,
         "No server of the cluster, free or busy, satisfies the job's constraints.",
-        "Compare the job's platforms and labels with the Servers page.",
+        "Compare the job's platforms and labels with the Cluster map.",
     ),
     Reason.CAPACITY_SHORT: Meaning(
         7,
@@ -116,7 +116,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.SERVERS_CLOSED: Meaning(
         7,
         "All servers that match the job are drained, cordoned or down.",
-        "Reopen them on the Servers page, or allow other platforms.",
+        "Reopen them on the Cluster map, or allow other platforms.",
     ),
     Reason.LOCALITY_SHORT: Meaning(
         7,

@@ -179,7 +179,7 @@ def test_without_a_broker_waiting_agents_look_by_themselves(
 ) -> None:
     ((server, secret),) = machines(1)
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr(order_stream, "LOOK_S", 0.1)
+    monkeypatch.setattr(order_stream, "POLL_S", 0.1)
     monkeypatch.setattr(order_stream, "LISTEN_S", 0.1)
 
     async def ask() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from apps.execution.backends.agent import waits
-from apps.execution.backends.agent.waits import WaitLooks
+from apps.execution.backends.agent.waits import WaitSamples
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
 
 
 @pytest.fixture(autouse=True)
-def _every_look_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waits, "LOOK_S", 0.0)
+def _every_sample_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "SAMPLE_S", 0.0)
 
 
 def describe(proc: Path, process: int, state: str, queues: str = "", status: str = "01") -> None:
@@ -30,29 +30,29 @@ def describe(proc: Path, process: int, state: str, queues: str = "", status: str
     (home / "net/tcp").write_text(HEADER + (line if queues else ""))
 
 
-def test_the_shares_of_looks_with_a_wait_are_counted(tmp_path: Path) -> None:
-    looks = WaitLooks()
-    assert looks.shares() == (None, None)
+def test_the_shares_of_samples_with_a_wait_are_counted(tmp_path: Path) -> None:
+    samples = WaitSamples()
+    assert samples.shares() == (None, None)
     for state, queues in (
         ("R", "00000000:00000000"), ("D", "00000000:00000000"), ("S", "00000000:0000000F"),
         ("S", "000000A0:00000000"),
     ):  # fmt: skip
         describe(tmp_path, 5, state, queues)
-        looks.look([5, 6], proc=tmp_path)  # process 6 has ended
-    assert looks.shares() == (0.25, 0.5)
+        samples.sample([5, 6], proc=tmp_path)  # process 6 has ended
+    assert samples.shares() == (0.25, 0.5)
 
 
 def test_connections_that_wait_to_be_accepted_and_packets_of_others_do_not_count(
     tmp_path: Path,
 ) -> None:
-    looks = WaitLooks()
+    samples = WaitSamples()
     describe(tmp_path, 5, "S", "00000000:00000003", status="0A")
-    looks.look([5], proc=tmp_path)
+    samples.sample([5], proc=tmp_path)
     describe(tmp_path, 5, "S", "00000000:00000003")
     (tmp_path / "5/fd/3").unlink()
     (tmp_path / "5/fd/3").symlink_to("socket:[78]")
-    looks.look([5], proc=tmp_path)
-    assert looks.shares() == (0.0, 0.0)
+    samples.sample([5], proc=tmp_path)
+    assert samples.shares() == (0.0, 0.0)
 
 
 def test_sockets_that_may_not_be_listed_leave_the_network_unknown(
@@ -63,32 +63,32 @@ def test_sockets_that_may_not_be_listed_leave_the_network_unknown(
 
     describe(tmp_path, 5, "D")
     monkeypatch.setattr(waits, "_sockets", refuse)
-    looks = WaitLooks()
-    looks.look([5], proc=tmp_path)
-    assert looks.shares() == (1.0, None)
+    samples = WaitSamples()
+    samples.sample([5], proc=tmp_path)
+    assert samples.shares() == (1.0, None)
 
 
-def test_two_looks_have_a_time_between_them(
+def test_two_samples_have_a_time_between_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "LOOK_S", 3600.0)
+    monkeypatch.setattr(waits, "SAMPLE_S", 3600.0)
     describe(tmp_path, 5, "D")
-    looks = WaitLooks()
-    looks.look([5], proc=tmp_path)
-    looks.look([5], proc=tmp_path)
-    assert looks.looks == 1
+    samples = WaitSamples()
+    samples.sample([5], proc=tmp_path)
+    samples.sample([5], proc=tmp_path)
+    assert samples.samples == 1
 
 
 def test_a_packet_in_a_real_socket_is_seen_until_it_is_read() -> None:
-    before, during, after = WaitLooks(), WaitLooks(), WaitLooks()
+    before, during, after = WaitSamples(), WaitSamples(), WaitSamples()
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as sender,
         listening.accept()[0] as receiver,
     ):
-        before.look([os.getpid()])
+        before.sample([os.getpid()])
         sender.sendall(b"a packet")
-        during.look([os.getpid()])
+        during.sample([os.getpid()])
         receiver.recv(100)
-        after.look([os.getpid()])
-    assert [looks.network for looks in (before, during, after)] == [0, 1, 0]
+        after.sample([os.getpid()])
+    assert [samples.network for samples in (before, during, after)] == [0, 1, 0]

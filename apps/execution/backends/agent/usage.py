@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.execution.backends.agent.supervisor import descendants
-from apps.execution.backends.agent.waits import WaitLooks
+from apps.execution.backends.agent.waits import WaitSamples
 from apps.execution.core.agent.usage import (
     TAIL_BYTES,
     ProgressRate,
@@ -53,7 +53,7 @@ class TaskMeter:
         self._last = self._read()
         self._due_s = self._last.at_s + FIRST_S
         self._is_paused = False
-        self._waits = WaitLooks()
+        self._waits = WaitSamples()
 
     def pause(self) -> None:
         """Leave out the time until the next sample: the task is suspended."""
@@ -69,7 +69,7 @@ class TaskMeter:
         if self._is_paused:
             self._last, self._is_paused = self._read(), False
             self._due_s = self._last.at_s + FIRST_S
-        self._waits.look(descendants(self._supervisor))
+        self._waits.sample(descendants(self._supervisor))
         if time.monotonic() < self._due_s:
             return None
         before, now = self._last, self._read()
@@ -80,7 +80,7 @@ class TaskMeter:
             used_s = now.group_s - before.group_s
         split = shares(before.threads, now.threads, elapsed_s=elapsed_s)
         progress, ran_until_s = self._progress(), now.at_s - suspended_s
-        (disk, network), self._waits = self._waits.shares(), WaitLooks()
+        (disk, network), self._waits = self._waits.shares(), WaitSamples()
         pressure = {
             name: _share(now.stalled_s[name] - before.stalled_s[name], elapsed_s)
             for name in now.stalled_s.keys() & before.stalled_s.keys()

@@ -1,7 +1,8 @@
-"""Looks at what a task waits for: its threads for the disk, its sockets for the network.
+"""Samples of what a task waits for: its threads for the disk, its sockets for the network.
 
-Without hardware counters or pressure files of its control group, the share of looks that find
-something waiting estimates the share of time: n looks have a standard error of at most 0.5 / √n.
+Without hardware counters or pressure files of its control group, the share of samples in
+which something waits estimates the share of time: n samples have a standard error of at most
+0.5 / √n.
 """
 
 import os
@@ -12,36 +13,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-LOOK_S: Final = 0.4  # between two looks at a task
+SAMPLE_S: Final = 0.4  # between two samples of a task
 TABLES: Final = ("tcp", "tcp6", "udp", "udp6")
 _LISTENS: Final = "0A"  # state of a socket whose queue holds connections, not packets
 _PROC: Final = Path("/proc")
 
 
 @dataclass(slots=True)
-class WaitLooks:
-    """Counts looks at one task.
+class WaitSamples:
+    """Counts the samples of one task.
 
     Attributes
     ----------
-    looks : so far
-    disk, network : of these found a thread that waits for the disk, or a packet that waits in a
+    samples : so far
+    disk, network : those that found a thread that waits for the disk, or a packet that waits in a
         queue of its sockets; None = the sockets may not be read
     """
 
-    looks: int = 0
+    samples: int = 0
     disk: int = 0
     network: int | None = 0
     _due_s: float = 0.0
 
-    def look(self, processes: Iterable[int], *, proc: Path = _PROC) -> None:
-        """Look at the processes of the task, unless the last look was just now."""
+    def sample(self, processes: Iterable[int], *, proc: Path = _PROC) -> None:
+        """Sample the processes of the task, unless the last sample is less than `SAMPLE_S` old."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
-        self._due_s = now_s + LOOK_S
+        self._due_s = now_s + SAMPLE_S
         found = list(processes)
-        self.looks += 1
+        self.samples += 1
         self.disk += any(_waits_for_disk(proc / str(process)) for process in found)
         if self.network is not None:
             try:
@@ -50,11 +51,11 @@ class WaitLooks:
                 self.network = None
 
     def shares(self) -> tuple[float | None, float | None]:
-        """Return the shares of looks with a wait for the disk, and for the network."""
-        if not self.looks:
+        """Return the shares of samples with a wait for the disk, and for the network."""
+        if not self.samples:
             return None, None
-        network = None if self.network is None else self.network / self.looks
-        return self.disk / self.looks, network
+        network = None if self.network is None else self.network / self.samples
+        return self.disk / self.samples, network
 
 
 def _waits_for_disk(process: Path) -> bool:

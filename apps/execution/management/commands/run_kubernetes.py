@@ -49,7 +49,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--project",
             default="default",
-            help="of namespaces that no project of Berth is named after (default)",
+            help="project of namespaces without a Berth project of the same name (default)",
         )
         parser.add_argument(
             "--extender",

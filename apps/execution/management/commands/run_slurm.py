@@ -33,18 +33,18 @@ class Command(BaseCommand):
         parser.add_argument(
             "--project",
             default="default",
-            help="of jobs whose account in Slurm is no project of Berth (default)",
+            help="project of jobs whose Slurm account is not a Berth project (default)",
         )
         parser.add_argument(
             "--alive-file",
             type=Path,
-            help="written in every tick: job_submit.lua holds no job while it is old",
+            help="file updated at every tick; job_submit.lua holds jobs only while it is fresh",
         )
         parser.add_argument(
             "--rest-url",
             help="slurmrestd that lists jobs and nodes: http://HOST:PORT or unix:/PATH",
         )
-        parser.add_argument("--rest-user", default="root", help="whom its token stands for (root)")
+        parser.add_argument("--rest-user", default="root", help="user of the token (root)")
         parser.add_argument("--rest-token-file", type=Path, help="file with its JSON Web Token")
         parser.add_argument(
             "--patience",

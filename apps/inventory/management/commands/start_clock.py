@@ -11,7 +11,7 @@ from apps.inventory import services
 class Command(BaseCommand):
     """Let cluster time run."""
 
-    help = "Let cluster time run on from where it stopped."
+    help = "Start the cluster clock where it stopped, or change its speed."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the options."""

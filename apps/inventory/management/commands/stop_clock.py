@@ -8,11 +8,11 @@ from apps.inventory import services
 
 
 class Command(BaseCommand):
-    """Let cluster time stand still."""
+    """Stop the cluster clock."""
 
-    help = "Let cluster time stand still."
+    help = "Stop the cluster clock."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Stop the clock and print its value."""
         row = services.stop_clock()
-        self.stdout.write(f"cluster time stands at {row.cluster_anchor_s:.0f} s")
+        self.stdout.write(f"cluster time is stopped at {row.cluster_anchor_s:.0f} s")

@@ -1,8 +1,9 @@
 """Predicted slowdown of an application next to another one, from what both tolerate and cause.
 
-N = 10 sources of interference. The model is that of placement (`scheduling.core.loss`), and its
-pressure is Tarcil's Eq. 3: the units of the neighbour, over all units of the server but one. Only
-the neighbour presses; units of the application itself are no interference.
+N = 10 sources of interference. The model is that of the policy `expected`
+(`scheduling.core.loss`), and its pressure is Tarcil's Eq. 3: the units of the neighbour,
+over all units of the server but one. Only the neighbour presses; units of the application itself
+are no interference.
 """
 
 from typing import Final
