@@ -312,7 +312,7 @@ def test_a_project_shows_its_share_and_position(client: Client, settings: Any) -
     for address in ("/queues/", "/projects/vision/"):
         page = client.get(address).content.decode()
         assert "25.0 %" in page
-        assert "use counts half after 10 min of cluster time" in page
+        assert "half-life of usage: 10 min of cluster time" in page
         assert web.name not in page.split('id="queue-shares"')[-1]
     settings.FAIR_SHARE_HALF_LIFE_S = 0.0
     assert client.get("/api/v1/projects/vision/").json()["fair_share"] is None
