@@ -8,12 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apps.common.core.interference import N_SOURCES
+from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core import policies, tarcil_batch_kernels
 from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.fused import FusedTarcil
 from apps.scheduling.core.types import Placed, Refused, Within
 from tests.scheduling.core.clusters import idle, loaded, request, topology
 from tests.scheduling.core.test_fused import values_of
+
+QUIET = (0.0, 7.5, 20.0)  # of a job with a margin in every source on most servers
+
+
+def scores(values: tuple[float, ...]) -> st.SearchStrategy[Floats]:
+    """Scores of all sources, each one of the values."""
+    return st.lists(st.sampled_from(values), min_size=N_SOURCES, max_size=N_SOURCES).map(np.array)
+
 
 JOB = st.fixed_dictionaries(
     {
@@ -25,9 +35,7 @@ JOB = st.fixed_dictionaries(
         "sample_size": st.sampled_from([None, None, 1, 40, 100]),
         "excluded": st.sampled_from([frozenset[int](), frozenset({0, 3, 999})]),
         "platform_speed": st.sampled_from([None, np.array([1.0, 0.6])]),
-        "caused": st.lists(st.sampled_from([0.0, 7.5, 49.5, 100.0]), min_size=10, max_size=10).map(
-            np.array
-        ),
+        "caused": st.sampled_from([(0.0, 7.5, 49.5, 100.0), QUIET]).flatmap(scores),
         "measure_rank": st.sampled_from([False, False, False, True]),
     }
 )
@@ -38,7 +46,7 @@ JOB = st.fixed_dictionaries(
     field_sets=st.lists(JOB, min_size=1, max_size=12),
     seed=st.integers(0, 2**32),
     form=st.sampled_from(Form),
-    share=st.sampled_from([0.0, 0.5, 0.9, 0.99]),
+    share=st.sampled_from([0.0, 0.2, 0.5, 0.9, 0.99]),
 )
 def test_a_run_is_decided_like_its_jobs_one_by_one(
     field_sets: list[dict[str, Any]], seed: int, form: Form, share: float
