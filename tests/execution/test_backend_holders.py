@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from django.db import connection
 
+from apps.common.infrastructure.database import database_now
 from apps.emulation.core.events import ServerReadings
 from apps.execution.backends.emulated.control_plane import BACKEND, DatabaseControlPlane
 from apps.execution.backends.emulated.port import (
@@ -230,6 +231,20 @@ def test_a_launch_that_its_backend_does_not_run_is_requeued() -> None:
         "ended", "lost", "its backend stopped running it"
     )  # fmt: skip
     assert broken() == []
+
+
+def test_launches_wait_while_their_backend_has_not_renewed_its_own_lease_either() -> None:
+    """A process that was paused or cut off for 25 s holds the backend, and still runs them."""
+    control = plane()
+    launch = running()
+    now = database_now()
+    BackendHolder.objects.update(held_until=now + timedelta(seconds=HOLD_S - 25.0))
+    Launch.objects.update(claimed_until=now - timedelta(seconds=5.0))
+    assert requeue_jobs_without_owner() == 0
+    control.renew([])  # the process is back, and does not run it
+    assert requeue_jobs_without_owner() == 1
+    launch.refresh_from_db()
+    assert launch.outcome == "lost"
 
 
 def test_a_job_without_an_owner_that_was_launched_too_often_fails() -> None:

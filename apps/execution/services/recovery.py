@@ -15,6 +15,7 @@ from apps.execution.core.agent.wire import GRACE_S
 from apps.execution.core.migration import MigrationOutcome
 from apps.execution.models import Launch, LaunchState
 from apps.execution.services import probes
+from apps.execution.services.backend_holders import HOLD_S
 from apps.execution.services.heartbeats import store_heartbeats
 from apps.execution.services.locks import lock_launches, lock_launches_of
 from apps.execution.services.migration_reports import end_migrations, end_stranded_migrations
@@ -47,12 +48,15 @@ WHERE j.state IN ('starting', 'running')
 """
 
 
-# Only while a process runs the backend: without one, the launches wait for the next process.
+# Only those that the process of the backend did not renew together with its own lease: while it is
+# paused or away, and without a process, the launches wait for it or for the next one.
 _NOT_RUN: Final = """
 SELECT j.id, j.attempts FROM execution_launch l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN execution_backendholder h ON h.backend = l.backend AND h.held_until > clock_timestamp()
-WHERE l.state = 'running' AND (l.claimed_until IS NULL OR l.claimed_until < clock_timestamp())
+WHERE l.state = 'running'
+  AND (l.claimed_until IS NULL OR l.claimed_until < least(
+           clock_timestamp(), h.held_until - make_interval(secs => %s)))
   AND j.state IN ('starting', 'running') AND (%s::uuid[] IS NULL OR j.id = ANY(%s))
 """
 
@@ -93,7 +97,7 @@ def requeue_jobs_without_owner() -> int:
     """
 
     def find(job_ids: list[UUID] | None) -> list[tuple[UUID, int]]:
-        rows = fetch_rows(_NOT_RUN, [job_ids, job_ids])
+        rows = fetch_rows(_NOT_RUN, [HOLD_S, job_ids, job_ids])
         return [(job, attempts) for job, attempts in rows]
 
     return _recover(_Loss(find, "its backend stopped running it"))
