@@ -1,5 +1,6 @@
 """Proposed preemptions over REST: who sees what, approval, refusal with the difference."""
 
+import json
 from typing import Any
 
 import pytest
@@ -132,6 +133,26 @@ def test_it_is_applied_once_per_key(
     again = power.post(address(proposal, "apply"), {}, format="json", headers=headers)
     assert (again.status_code, again.json()) == (202, first.json())
     assert launch_of(victim).cancel_requested
+
+
+def test_members_read_no_name_of_another_project_in_stored_messages(
+    power: APIClient, as_user: Speak, proposal: PreemptionProposal, victim: Job, settings: Any
+) -> None:
+    end(victim)
+    power.post(address(proposal, "apply"), {}, format="json")
+    shown = member(as_user).get(address(proposal)).json()
+    assert (shown["state"], "low" in json.dumps(shown)) == ("withdrawn", False)
+    assert power.get(address(proposal)).json()["message"].startswith("low no longer runs.")
+
+
+def test_members_read_no_name_of_another_project_in_overridden_limits(
+    power: APIClient, as_user: Speak, proposal: PreemptionProposal
+) -> None:
+    limit = {"limit": "per_job", "setting": "BERTH_PREEMPTIONS_PER_JOB", "message": "low was."}
+    PreemptionProposal.objects.update(overridden=[limit])
+    shown = member(as_user).get(LIST).json()["results"][0]["overridden_limits"]
+    assert shown == [{**limit, "message": "BERTH_PREEMPTIONS_PER_JOB was exceeded."}]
+    assert power.get(address(proposal)).json()["overridden_limits"] == [limit]
 
 
 def test_a_changed_proposal_is_refused_with_the_difference_and_a_new_one(

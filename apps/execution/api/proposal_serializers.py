@@ -1,7 +1,7 @@
 """Serializers of proposed preemptions."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from rest_framework import serializers
@@ -87,6 +87,9 @@ class ProposalDetailSerializer(ProposalSerializer):
     )
 
 
+WITHDRAWN: Final = "Its victims or the limits have changed, or the job no longer waits."
+
+
 class ApprovalSerializer(serializers.Serializer[Any]):
     """The application of a proposal."""
 
@@ -95,8 +98,21 @@ class ApprovalSerializer(serializers.Serializer[Any]):
     )
 
 
-def represent_proposal(row: PreemptionProposal, job: Job) -> dict[str, Any]:
-    """JSON of a proposal."""
+def represent_proposal(
+    row: PreemptionProposal, job: Job, *, names_victims: bool
+) -> dict[str, Any]:
+    """JSON of a proposal.
+
+    Parameters
+    ----------
+    names_victims : keep the stored sentences, which name jobs of all projects
+    """
+    message, overridden = row.message, row.overridden
+    if not names_victims:
+        message = WITHDRAWN if row.state == ProposalState.WITHDRAWN else message
+        overridden = [
+            {**each, "message": f"{each['setting']} was exceeded."} for each in overridden
+        ]
     return {
         "id": row.pk,
         "job": str(row.job_id),
@@ -104,7 +120,7 @@ def represent_proposal(row: PreemptionProposal, job: Job) -> dict[str, Any]:
         "project": job.project.name,
         "priority": job.priority,
         "state": row.state,
-        "message": row.message,
+        "message": message,
         "is_automatic": row.is_automatic,
         "created_at": time(row.at),
         "victims": row.victims,
@@ -112,7 +128,7 @@ def represent_proposal(row: PreemptionProposal, job: Job) -> dict[str, Any]:
         "broken_promises": row.broken,
         "decided_at": time(row.decided_at),
         "decided_by": row.decided_by,
-        "overridden_limits": row.overridden,
+        "overridden_limits": overridden,
     }
 
 

@@ -69,7 +69,7 @@ class ProposalList(ListView):
 
     def represent(self, row: PreemptionProposal) -> dict[str, Any]:
         """Return a proposal as JSON."""
-        return represent_proposal(row, self._jobs[row.job_id])
+        return represented(self.request, row, self._jobs[row.job_id])
 
 
 class ProposalDetail(ApiView):
@@ -102,7 +102,7 @@ class ProposalApply(ApiView):
             done = approve_proposal(
                 proposal_id, override_limits=overrides, request_id=current_request_id()
             )
-            return KeyedResponse(202, address_of(done), represent_proposal(done, job))
+            return KeyedResponse(202, address_of(done), represented(request, done, job))
 
         try:
             return once(request, request.data, approve)
@@ -125,7 +125,7 @@ class ProposalDismiss(ApiView):
     def post(self, request: Request, proposal_id: int) -> Response:
         """Dismiss a proposal; none is made for its job during the cool-down."""
         job = job_of(request, visible_proposal(request, proposal_id))
-        return Response(represent_proposal(dismiss_proposal(proposal_id), job))
+        return Response(represented(request, dismiss_proposal(proposal_id), job))
 
 
 def visible_proposal(request: Request, proposal_id: int) -> PreemptionProposal:
@@ -157,7 +157,7 @@ def detail(request: Request, proposal: PreemptionProposal) -> dict[str, Any]:
     if proposal.state == ProposalState.PROPOSED and includes(caller.role, Role.OPERATOR):
         check = represent_check(*check_proposal(proposal))
     return {
-        **represent_proposal(proposal, job_of(request, proposal)),
+        **represented(request, proposal, job_of(request, proposal)),
         "named": [represent_victim(victim, visible) for victim in proposal.preview],
         "check": check,
     }
@@ -166,3 +166,9 @@ def detail(request: Request, proposal: PreemptionProposal) -> dict[str, Any]:
 def address_of(proposal: PreemptionProposal) -> str:
     """Return the address of a proposal."""
     return f"/api/v1/preemptions/{proposal.pk}/"
+
+
+def represented(request: Request, proposal: PreemptionProposal, job: Job) -> dict[str, Any]:
+    """Return a proposal as JSON, without names of jobs that the caller may not see."""
+    sees_all = principal_of(request).sees_everything()
+    return represent_proposal(proposal, job, names_victims=sees_all)
