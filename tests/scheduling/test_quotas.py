@@ -12,10 +12,12 @@ from django.utils import timezone
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
+from apps.inventory.models import Cluster
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
 from apps.workloads.models import Application, Job
 from tests import factories
@@ -115,6 +117,25 @@ def test_a_project_within_its_guarantee_starts_although_others_claim_units() -> 
     job(of, web, 8)
     decide_again(by)
     assert sorted(state_and_reason(one)[1] for one in jobs).count("QuotaExceeded") == 1
+
+
+def test_a_job_beyond_its_quota_gives_its_reservation_up() -> None:
+    """Else the gang would keep out the job whose claim keeps out the gang."""
+    build("a")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision"), project("web", 4)
+    (holder,) = placed(of, vision, 1, by)
+    gang = job(of, vision, 4, submitted_s=NOW_S - 700.0)
+    decide_again(by)
+    (kept,) = reservations()
+    assert kept.job == gang.id
+    Cluster.objects.update(seen_cluster_s=kept.start_s + 1.0)
+    long = job(of, web, 2)
+    end(holder)
+    for _ in range(3):
+        decide_again(by)
+    assert state_and_reason(long)[0] == "starting"
+    assert state_and_reason(gang) == ("queued", "NotEnoughFreeUnits")
 
 
 class _LastFree(FirstFree):

@@ -8,7 +8,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from apps.dashboard.selectors.job_facts import job_header
-from apps.inventory.models import Cluster, Server
+from apps.inventory.models import Cluster, Server, ServerState
+from apps.inventory.services.servers import set_server_state
 from apps.operations.models import Event
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.batch_state import TopologyFacts
@@ -199,6 +200,26 @@ def test_a_late_reservation_is_renewed_and_keeps_its_promise_on_record() -> None
     assert (again.job_id, again.promised_s) == (gang.id, first.start_s)
     run_s = first.start_s + 50.0 - NOW_S  # half of the work took that long
     assert again.start_s == pytest.approx(first.start_s + 50.0 + 1.25 * run_s)
+
+
+def test_a_late_reservation_without_a_known_start_is_given_up() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    holder = job(application, 1, 10)
+    decide(by)
+    gang = late(application, 8)
+    decide(by)
+    (kept,) = reservations()
+    used = Allocation.objects.get(job=holder).server_id
+    other = Server.objects.exclude(id=used).get()
+    set_server_state(server_id=other.id, state=ServerState.CORDONED)
+    at(kept.start_s + 1.0)
+    small = job(application, 1, 10, submitted_s=kept.start_s)
+    decide(by)  # gives it up: nobody knows when the server opens again
+    assert reservations() == []
+    decide(by)
+    assert state_and_reason(small)[0] == "starting"
+    assert state_and_reason(gang)[0] == "queued"
 
 
 def test_units_without_a_known_end_are_not_waited_for() -> None:

@@ -63,7 +63,7 @@ def reserved_units() -> frozenset[int]:
 
 
 def end_reservations(job_ids: Collection[UUID]) -> None:
-    """Delete the reservations of jobs that were placed."""
+    """Delete the reservations of jobs that were placed, or cannot start."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM scheduling_reservation WHERE job_id = ANY(%s)", [sorted(job_ids)]
@@ -72,6 +72,8 @@ def end_reservations(job_ids: Collection[UUID]) -> None:
 
 def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
     """Reserve the units that a refused job can have first; renew a reservation that is late.
+
+    A late one that cannot be renewed is given up: no plan means that no start is known.
 
     Returns
     -------
@@ -93,6 +95,8 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
             request, snapshot, facts, _free_s(snapshot, now_s), held_mask(topology, others)
         )
         if planned is None:
+            if mine:  # late: its units would wait for nobody knows how long
+                end_reservations([job])
             return False
         free = topology.unit_id[planned.units[snapshot.unit_free[planned.units]]].tolist()
         if any(owner is not None for owner in lock_units(free).values()):

@@ -9,11 +9,11 @@ from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations import SHORT_OF_UNITS, demand_of
-from apps.scheduling.core.types import Request
+from apps.scheduling.core.types import RefusalReason, Request
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.services.proposals import Refusal
-from apps.scheduling.services.reservations import reservations, reserve
+from apps.scheduling.services.reservations import end_reservations, reservations, reserve
 
 
 def reserve_for_waiting(
@@ -21,7 +21,18 @@ def reserve_for_waiting(
     cluster: ClusterFollower,
     facts_of: Callable[[Topology], TopologyFacts],
 ) -> None:
-    """Reserve units for refused jobs, the longest waiting first."""
+    """Reserve units for refused jobs, the longest waiting first.
+
+    Jobs beyond their quotas give their reservations up: their units may be those that the quota
+    leaves to others.
+    """
+    over = {
+        r.job.id
+        for r in refused
+        if r.refused is not None and r.refused.reason is RefusalReason.QUOTA_EXCEEDED
+    }
+    if over and (held := over & {each.job for each in reservations()}):
+        end_reservations(held)
     entitled = [refusal for refusal in refused if _may_reserve(refusal)]
     if not entitled or not settings.MAX_RESERVATIONS:
         return
