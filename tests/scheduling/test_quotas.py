@@ -13,10 +13,12 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
 from apps.inventory.models import Cluster
+from apps.scheduling.core.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.replay import replay
 from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
 from apps.workloads.models import Application, Job
@@ -236,6 +238,8 @@ def test_an_incremental_job_over_the_quota_starts_with_what_is_left_and_grows() 
     decide_again(by)
     wide.refresh_from_db()
     assert (wide.units, wide.units_missing) == (4, 1)
+    for decision in Decision.objects.filter(job=wide):
+        assert replay(decision.pk).verdict == ReplayVerdict.IDENTICAL
 
 
 def test_administrators_set_quotas_with_an_audit_entry(client: Client) -> None:

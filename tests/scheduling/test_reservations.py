@@ -1,6 +1,8 @@
 """Gangs that have waited long get reservations, around which other jobs are backfilled."""
 
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from apps.inventory.services.servers import set_server_state
 from apps.operations.models import Event
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.reservations import Reservation as CoreReservation
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.scheduling.selectors.queue import holdings
 from apps.scheduling.services import (
@@ -23,6 +26,7 @@ from apps.scheduling.services import (
     reserve_units,
 )
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.reservations import reservations, reserve
 from apps.workloads.models import Application, Job, WaitingShape
 from apps.workloads.services import set_held
@@ -155,6 +159,20 @@ def test_jobs_that_end_before_the_gang_starts_are_backfilled_and_others_wait() -
     assert decision.dropped["reserved"] == 7  # of eight units, one is busy
     long.refresh_from_db()
     assert long.reason_message == "7 free units are reserved for another job"
+
+
+def test_only_adjacent_jobs_share_a_binding() -> None:
+    """Groups are decided one after the other: a later job must not pass one of higher priority."""
+    gang = CoreReservation(uuid4(), NOW_S + 60.0, frozenset({1, 2}))
+    lengths_s: list[float] = [10.0, 1e6, 10.0, 20.0]  # the second ends after the gang starts
+    ready: list[Any] = [
+        SimpleNamespace(job=SimpleNamespace(id=uuid4()), longest_s=length_s)
+        for length_s in lengths_s
+    ]
+    found = bindings(ready, [gang], NOW_S)
+    assert [(each.positions, each.units) for each in found] == [
+        ((0,), ()), ((1,), (1, 2)), ((2, 3), ())
+    ]  # fmt: skip
 
 
 def test_a_gang_that_has_not_waited_long_gets_no_reservation() -> None:

@@ -263,3 +263,15 @@ def test_no_json_raises_another_error(data: dict[str, Any]) -> None:
     data.pop("spec", None)
     with pytest.raises(InvalidInputError):
         parse_job({**data, "application": "a b"})
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [({"name": None}, "/name"), ({"metadata": {"name": None}}, "/metadata/name")],
+)
+def test_a_job_keeps_a_name(change: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidInputError) as error:
+        parse_changes(change)
+    assert [(each.pointer, each.code) for each in error.value.problems] == [
+        (pointer, "wrong_type")
+    ]

@@ -30,7 +30,7 @@ def place_batch(
 ) -> list[Placed | Refused]:
     """Return one outcome per request, in order.
 
-    Jobs that the same reservations bind are one batch of the policy; the others see their use.
+    The jobs of a binding are one batch of the policy; those of later ones see their use.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def place_batch(
     state = BatchState.of(snapshot, facts, writable=True)
     for places, units in bindings:
         held: Bools = np.isin(snapshot.topology.unit_id, units)
-        seen = without_units(_seen(state), held)
+        seen = without_units(snapshot_of(state), held)
         bound = [requests[place] for place in places]
         for request, place, outcome in zip(
             bound, places, policy.place(seen, bound, rng), strict=True
@@ -55,7 +55,7 @@ def place_batch(
     return [outcomes[place] for place in range(len(requests))]
 
 
-def _seen(state: BatchState) -> Snapshot:
+def snapshot_of(state: BatchState) -> Snapshot:
     """Return a copy of the state: what the batch has allocated is in use."""
     return replace(
         state.snapshot,

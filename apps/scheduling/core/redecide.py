@@ -12,7 +12,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Shorts, Snapshot
 from apps.scheduling.core import expected, loss
-from apps.scheduling.core.backfill import Binding
+from apps.scheduling.core.backfill import Binding, snapshot_of
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.policies import AssembledPolicy
 from apps.scheduling.core.reservations import without_units
@@ -119,18 +119,19 @@ def moment_of(
     bindings: Sequence[Binding] = (),
 ) -> Moment:
     """Return the cluster just before the decision at a position of a batch."""
-    everybody = Binding(tuple(range(len(requests))), ())
-    taken: Bools = np.zeros(snapshot.unit_free.size, dtype=np.bool_)
-    for group in bindings or (everybody,):
-        placed = _placed(outcomes, group.positions)
+    if not bindings:
+        earlier = _placed(outcomes, range(position))
+        return Moment(snapshot, facts, [(units, requests[i]) for i, units in earlier])
+    state = BatchState.of(snapshot, facts, writable=True)
+    for group in bindings:
         if position in group.positions:
             before = group.positions[: group.positions.index(position)]
             held: Bools = np.isin(snapshot.topology.unit_id, group.units)
-            seen = without_units(snapshot, held | taken) if bindings else snapshot
-            earlier = [(units, requests[i]) for i, units in _placed(outcomes, before)]
-            return Moment(seen, facts, earlier)
-        for _, units in placed:
-            taken[units] = True
+            seen = without_units(snapshot_of(state), held)
+            earlier = _placed(outcomes, before)
+            return Moment(seen, facts, [(units, requests[i]) for i, units in earlier])
+        for i, units in _placed(outcomes, group.positions):
+            state.allocate(units, requests[i])
     raise ValueError(f"the batch has no position {position}")
 
 

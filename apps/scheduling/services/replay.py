@@ -141,9 +141,12 @@ def _repeated_fields(
 ) -> dict[str, Any]:
     topology = batch.topology
     request = batch.requests[decision.position or 0]
-    units = request.units
+    units = asked = request.units
     if isinstance(outcome, Placed) and decision.outcome == Outcome.PLACED:
-        units = outcome.wanted or units
+        # a quota may have let an incremental job request fewer units than it is to have
+        may_grow = not request.gang and request.locality is None
+        asked = outcome.wanted or units
+        units = outcome.wanted or (max(units, decision.units) if may_grow else units)
     known = {
         "outcome": "placed" if isinstance(outcome, Placed) else "refused",
         "seed": outcome.seed,
@@ -152,7 +155,7 @@ def _repeated_fields(
         "examined": outcome.examined,
         "eligible": outcome.eligible,
         "servers_total": topology.server_id.size,
-        "sample_size": per_unit(outcome.examined, units),
+        "sample_size": per_unit(outcome.examined, asked),
         "dropped": outcome.dropped,
     }
     if isinstance(outcome, Refused):

@@ -253,6 +253,9 @@ def parse_changes(data: object) -> dict[str, Any]:
         values = _read_document(data, "", problems)
     else:
         values = read_fields(data, _FLAT_FIELDS, "", problems)
+    if "name" in values and values["name"] is None:
+        at = "/metadata/name" if "metadata" in data else "/name"
+        problems.append(problem(at, "wrong_type", "must be text: every job has a name"))
     if problems:
         raise InvalidInputError(problems)
     return values

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core import registry
 from apps.scheduling.core.backfill import Binding, place_batch
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.policies import least_loaded
+from apps.scheduling.core.redecide import moment_of
 from apps.scheduling.core.reservations import (
     Plan,
     Reservation,
@@ -132,3 +134,23 @@ def test_jobs_that_a_reservation_binds_see_the_memory_of_those_before() -> None:
     assert isinstance(first, Placed)
     assert isinstance(second, Refused)
     assert RefusalReason.CAPACITY_SHORT in (second.reason, *second.also)
+
+
+@pytest.mark.parametrize("policy", ["expected", "least_loaded", "tarcil"])
+def test_each_decision_of_a_batch_around_reservations_can_be_repeated(policy: str) -> None:
+    """What the jobs of earlier bindings cause and use is there again, not only their units."""
+    snapshot = idle(topology((4,) * 6))
+    facts, decider = TopologyFacts(snapshot.topology), registry.make(policy)
+    asked = [request(2, job=f"job-{i}") for i in range(6)]
+    held = tuple(snapshot.topology.unit_id[:2].tolist())
+    bindings = (Binding((0, 1), ()), Binding((2, 3), held), Binding((4, 5), ()))
+    outcomes = place_batch(
+        decider, snapshot, asked, np.random.default_rng(1), facts=facts, bindings=bindings
+    )
+    for position, outcome in enumerate(outcomes):
+        assert isinstance(outcome, Placed)
+        moment = moment_of(snapshot, asked, outcomes, position, facts=facts, bindings=bindings)
+        again = moment.decide(decider, asked[position], seed=outcome.seed)
+        assert isinstance(again, Placed)
+        assert again.units.tolist() == outcome.units.tolist()
+        assert [c.key for c in again.candidates] == [c.key for c in outcome.candidates]
