@@ -160,6 +160,19 @@ def test_a_launch_on_an_unknown_server_fails_with_a_reason() -> None:
     assert plane.ended[0].message == "server 999 is not emulated"
 
 
+def test_a_launch_on_servers_that_were_just_added_starts_when_they_are_read() -> None:
+    plane = MemoryPlane(site(2))
+    backend = emulator(plane)
+    backend.tick(0.0)
+    plane.place = site(2, 4, version=2)
+    new = int(plane.place.server_id[-1])
+    plane.waiting = [launch(1, units=1, parts=((new, 1),))]
+    backend.tick(0.1)  # no poll is due: launches are claimed before the servers are read
+    assert plane.ended == []
+    backend.tick(0.2)
+    assert (set(plane.started), plane.ended) == ({1}, [])
+
+
 def test_an_unknown_kind_fails_the_launch_and_not_the_emulator() -> None:
     plane = MemoryPlane(site(2), waiting=[launch(1, kind="poetry"), launch(2)])
     emulator(plane).tick(0.0)

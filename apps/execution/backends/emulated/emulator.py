@@ -65,7 +65,7 @@ class Pace:
 
 @dataclass(slots=True)
 class _WaitingLaunch:
-    """A launch whose units are still in use."""
+    """A launch whose units are still in use, or whose servers are not read yet."""
 
     launch: LaunchOrder
     until_wall_s: float
@@ -212,7 +212,14 @@ class Emulator:
                 continue
             try:
                 order = engine_order(launch, self._truth(launch), self._index, self._site.seed)
-            except (UnknownServerError, ValueError) as error:
+            except UnknownServerError as error:
+                if self._plane.site_version() == self._site.version:
+                    self._fail(launch, str(error))
+                else:  # an agent has read new servers before this process
+                    self._due["poll"] = wall_s
+                    self._wait(launch, wall_s, until_wall_s)
+                continue
+            except ValueError as error:
                 self._fail(launch, str(error))
                 continue
             if self._engine.fits(order):
