@@ -2,15 +2,20 @@
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
+from uuid import uuid4
 
 import numpy as np
 import pytest
 from django.test import override_settings
 from django.utils import timezone
 
+from apps.inventory.models import Server, ServerState
+from apps.inventory.services.servers import set_server_state
 from apps.scheduling.models import Allocation, Decision
-from apps.scheduling.services import commit
+from apps.scheduling.services import commit, queue
 from apps.scheduling.services.agent_copy import AgentCopy
+from apps.workloads import services as workloads
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
 from tests.scheduling.test_concurrent_agents import Unlucky
@@ -165,3 +170,18 @@ def test_waiting_shapes_count_towards_the_path_limit() -> None:
     assert worker.take_turn() == 2
     assert policy.batches == [2]
     assert [state_and_reason(job)[0] for job in new] == ["starting"] * 2
+
+
+@pytest.mark.parametrize(("paths", "limits"), [(1, [1, 0, 1, 0]), (8, [4, 4, 4, 4])])
+def test_incomplete_jobs_leave_paths_to_the_others(
+    paths: int, limits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build("a")
+    with override_settings(AGENT_PATH_LIMIT=paths):
+        worker = agent("agent-1")
+    monkeypatch.setattr(queue, "has_incomplete_jobs", lambda: True)
+    many = Mock(side_effect=lambda *, agent, limit: [uuid4()] * limit)
+    monkeypatch.setattr(workloads, "claim_incomplete", many)
+    assert [len(worker._queue._claim_incomplete()) for _ in limits] == limits
+    set_server_state(server_id=Server.objects.get().id, state=ServerState.CORDONED)
+    assert worker._queue._claim_incomplete() == ()  # its units are free, but it is closed

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from apps.scheduling.selectors import core_choice_of, read_copy
 from apps.scheduling.services import Proposal, ReservationRequest, commit, reserve_units
 from apps.scheduling.services.agent import SchedulingAgent
 from apps.scheduling.services.replay import replay
+from apps.scheduling.services.shadow_turns import ShadowWorker
+from apps.scheduling.services.shadows import start_shadow
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 from apps.workloads.services import submit_jobs
@@ -193,6 +196,22 @@ def test_a_decision_repeats_although_its_cores_were_exchanged() -> None:
     verdicts = {replay(row.decision_id).verdict for row in rows}
     assert verdicts == {ReplayVerdict.IDENTICAL}
     assert any(row.unit_ids != row.core_choice["named"] for row in rows if row.core_choice)
+
+
+def test_a_shadow_compares_decisions_whose_cores_were_exchanged() -> None:
+    box()
+    shadow = start_shadow(policy="random", parameters={}, share=1.0, until=None, by=None)
+    rng = np.random.default_rng(7)
+    submit_jobs(
+        [parse_job({"command": ["true"]}) for _ in range(3)],
+        project=factories.project(), user=factories.user(), correlation_id="request-1",
+    )  # fmt: skip
+    work(SchedulingAgent("agent-1", policy=registry.make("random"), rng=rng))
+    exchanged = Allocation.objects.filter(core_choice__isnull=False)
+    assert any(row.unit_ids != row.core_choice["named"] for row in exchanged if row.core_choice)
+    ShadowWorker(settled=timedelta(0)).turn(budget_s=60.0)
+    shadow.refresh_from_db()
+    assert (shadow.decided, shadow.unavailable) == (3, 0)
 
 
 def test_migrations_of_a_plan_are_dealt_with_memory_intensive_jobs_first() -> None:

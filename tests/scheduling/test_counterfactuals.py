@@ -1,5 +1,6 @@
 """Counterfactuals and flips: stored decisions, decided again with something changed."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
-from apps.inventory.models import Server
+from apps.inventory.models import Cluster, Server
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.redecide import Moment, Neighbour
@@ -125,6 +126,18 @@ def test_another_target_changes_the_size_or_is_infeasible() -> None:
     assert refused["detail"]
 
 
+def test_a_target_is_sized_with_the_time_until_work_starts() -> None:
+    """15 cluster seconds at 60x: with them, 100 s of work on one unit end too late."""
+    build(*"abcd")
+    Cluster.objects.update(speed=60.0, wall_anchor_s=time.time())
+    target = {"kind": "completion_time", "seconds": 1000.0}
+    decision = decided(units_requested=None, target=target)
+    assert decision.units == 1
+    since_s = decision.cluster_s - decision.job.submitted_s
+    tight = {"kind": "completion_time", "seconds": since_s + 107.0}
+    assert counterfactual(decision.pk, Changes(target=tight))["after"]["units"] == 2
+
+
 def test_a_loss_is_that_of_the_model() -> None:
     snapshot = idle(topology((4,)))
     moment = Moment(snapshot, TopologyFacts(snapshot.topology), [])
@@ -212,10 +225,20 @@ def test_jobs_of_other_projects_are_counted_and_not_named() -> None:
         ({"parameters": {"speed": 1.0}}, "/parameters/speed"),
         ({"parameters": {"width": 99.0}}, "/parameters/width"),
         ({"sample_size": 1000}, "/sample_size"),
+        ({"sample_size": 3, "parameters": {"kept": 0.5}}, "/parameters/kept"),
         ({"target": {"kind": "soon"}}, "/target/kind"),
         ({"without_servers": ["zz"]}, "/without_servers/0"),
     ],
-    ids=["nothing", "policy", "parameter", "value", "sample", "target", "server"],
+    ids=[
+        "nothing",
+        "policy",
+        "parameter",
+        "value",
+        "sample",
+        "of-the-sampling-policy",
+        "target",
+        "server",
+    ],
 )
 def test_an_invalid_change_names_its_field(body: dict[str, Any], pointer: str) -> None:
     build("a")

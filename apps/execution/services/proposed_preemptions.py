@@ -9,6 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.execution.models import PreemptionProposal, ProposalState
@@ -65,8 +66,8 @@ def withdraw_stale(*, all_of_them: bool = False) -> None:
     """Withdraw the proposals whose job no longer waits."""
     waiting = Job.objects.filter(state=JobState.QUEUED, held=False, cancel_requested=False)
     stale = proposed_preemptions()
-    if not all_of_them:
-        stale = stale.exclude(job_id__in=waiting.values("id"))
+    if not all_of_them:  # looks up the job of each proposal, however many jobs wait
+        stale = stale.exclude(Exists(waiting.filter(id=OuterRef("job_id"))))
     stale.update(state=ProposalState.WITHDRAWN, message="The job no longer waits.")
 
 

@@ -183,7 +183,10 @@ def read_changes(found: Mapping[str, Any], decision: Decision) -> dict[str, Any]
         detail = f"must be one of {', '.join(sorted(registry.POLICIES))}, not {policy!r}"
         problems.append(FieldProblem("/policy", "unknown_value", detail))
     else:
-        problems += _parameter_problems(policy or decision.policy, found.get("parameters", {}))
+        decides = registry.policy_after(
+            decision.policy, policy, sample_size=found.get("sample_size")
+        )
+        problems += _parameter_problems(decides, found.get("parameters", {}))
     size = found.get("sample_size")
     if size is not None and size > settings.MAX_SAMPLE:
         detail = f"must be at most {settings.MAX_SAMPLE}, not {size}"

@@ -334,6 +334,13 @@ def sampling_policy(default: str) -> str:
     return default if draws_sample(default) else SAMPLING
 
 
+def policy_after(decided: str, policy: str | None, *, sample_size: int | None) -> str:
+    """Return the policy that decides again: with R and no policy, one that draws samples."""
+    if policy is None and sample_size is not None:
+        return sampling_policy(decided)
+    return policy or decided
+
+
 @cache
 def draws_sample(name: str) -> bool:
     """Return whether a policy decides among R candidates drawn at random, not among all units."""

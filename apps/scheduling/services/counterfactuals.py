@@ -10,11 +10,18 @@ from django.db.models import Q
 
 from apps.classification import selectors as classification
 from apps.inventory.core.snapshot import Shorts
+from apps.inventory.selectors import cluster_time
 from apps.scheduling.core import registry
 from apps.scheduling.core.allowances import KINDS, Allowances
 from apps.scheduling.core.candidate_record import candidates_json
 from apps.scheduling.core.redecide import Moment, Neighbour, moment_of
-from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
+from apps.scheduling.core.requests import (
+    START_DELAY_S,
+    after,
+    cluster_facts,
+    request_of,
+    size_or_late,
+)
 from apps.scheduling.core.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
@@ -107,9 +114,8 @@ def counterfactual(decision_id: UUID, changes: Changes) -> dict[str, Any]:
 
 
 def _policy(situation: Situation, changes: Changes) -> tuple[str, Policy]:
-    name = changes.policy or situation.batch.row.policy
-    if changes.sample_size is not None and changes.policy is None:
-        name = registry.sampling_policy(name)
+    decided = situation.batch.row.policy
+    name = registry.policy_after(decided, changes.policy, sample_size=changes.sample_size)
     if name == situation.batch.row.policy:
         return name, registry.make(name, {**situation.batch.parameters, **changes.parameters})
     if changes.parameters:
@@ -141,7 +147,8 @@ def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, 
         raise NotRepeatableError(
             "the size of a running job, or of one without a profile, follows from no target"
         )
-    jobs = claimed_jobs([decision.job_id], cluster_s=decision.cluster_s, start_delay_s=0.0)
+    delay_s = START_DELAY_S * cluster_time().speed
+    jobs = claimed_jobs([decision.job_id], cluster_s=decision.cluster_s, start_delay_s=delay_s)
     profile = classification.profiles([decision.profile_id])[decision.profile_id]
     spec = replace(jobs[0].spec, target=target)
     snapshot = situation.batch.past.copy.snapshot()

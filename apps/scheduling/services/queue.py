@@ -82,6 +82,7 @@ class WaitingQueue:
         self._copied = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._retries = RateLimit(per_s=RETRIES_PER_S, burst=SHAPES)
         self._copies = RateLimit(per_s=REASONS_PER_S, burst=REASONS_PER_S)
+        self._is_their_turn = False  # of incomplete jobs, with a single path
 
     def begin(self) -> Turn:
         """Claim the jobs of the next turn."""
@@ -102,12 +103,20 @@ class WaitingQueue:
         return Turn([*jobs, *shapes.job_ids], begun_s, time.monotonic(), shapes, has_waiting=True)
 
     def _claim_incomplete(self) -> Sequence[UUID]:
-        """Claim running jobs that lack units, if any unit is free."""
-        if not has_incomplete_jobs() or not self._cluster.follow().snapshot().unit_free.any():
+        """Claim running jobs that lack units, if any unit is free; at most half of the paths.
+
+        With a single path, they and the others take turns.
+        """
+        self._is_their_turn = not self._is_their_turn
+        limit = self._path_limit // 2 or int(self._is_their_turn)
+        if not limit or not has_incomplete_jobs() or not self._has_free_units():
             return ()
-        return workloads.claim_incomplete(
-            agent=self._agent, limit=min(INCOMPLETE, self._path_limit)
-        )
+        return workloads.claim_incomplete(agent=self._agent, limit=min(INCOMPLETE, limit))
+
+    def _has_free_units(self) -> bool:
+        snapshot = self._cluster.follow().snapshot()
+        is_open = snapshot.server_open[snapshot.topology.unit_server]
+        return bool((snapshot.unit_free & is_open).any())
 
     def end(self, turn: Turn) -> int:
         """Give jobs the reasons of their shapes, after the jobs of the turn were decided.

@@ -172,12 +172,15 @@ def _moment(batch: RepeatedBatch, position: int) -> Moment:
 
 
 def _allocated(decisions: Sequence[Decision]) -> Mapping[UUID, frozenset[int]]:
-    """Return the ids of the units that the commits allocated, by decision."""
+    """Return the ids of the units that the policy chose and the commits allocated, by decision.
+
+    The cores of a command may be others (`core_choices`).
+    """
     keys = [decision.pk for decision in decisions]
     rows = Allocation.objects.filter(decision_id__in=keys, moved_from__isnull=True)
     found: dict[UUID, set[int]] = defaultdict(set)
-    for key, units in rows.values_list("decision_id", "unit_ids"):
-        found[key].update(units)
+    for key, units, choice in rows.values_list("decision_id", "unit_ids", "core_choice"):
+        found[key].update(choice["named"] if choice else units)
     return {key: frozenset(units) for key, units in found.items()}
 
 
