@@ -173,6 +173,23 @@ def test_a_launch_on_servers_that_were_just_added_starts_when_they_are_read() ->
     assert (set(plane.started), plane.ended) == ({1}, [])
 
 
+def test_a_duration_goes_on_when_the_servers_change() -> None:
+    """A job with work for hours ends after its 100 s, not 100 s after the change."""
+    plane = MemoryPlane(site(2), speed=1.0)
+    plane.waiting = [launch(1, units=1, input_bytes=10**15, duration_s=100.0)]
+    backend = emulator(plane)
+    backend.tick(0.0)
+    (begun,) = plane.started.values()
+    backend.tick(60.0)
+    plane.place = site(2, 4, version=2)
+    backend.tick(61.0)
+    backend.tick(99.0)
+    assert plane.ended == []
+    backend.tick(102.0)
+    (end,) = plane.ended
+    assert (end.outcome, end.at_s) == ("finished", pytest.approx(begun + 100.0))
+
+
 def test_an_unknown_kind_fails_the_launch_and_not_the_emulator() -> None:
     plane = MemoryPlane(site(2), waiting=[launch(1, kind="poetry"), launch(2)])
     emulator(plane).tick(0.0)

@@ -73,7 +73,7 @@ PROFILING_LEASE_S: Final = 15.0
 RENEW_S: Final = 5.0
 _LIVE_LAUNCHES: Final = """
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
-       j.progress, j.placed_s
+       j.progress, j.placed_s, l.started_s
 FROM execution_launch l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id
@@ -88,9 +88,9 @@ WITH claimed AS (
         WHERE backend = %s AND state = 'requested' AND NOT cancel_requested
           AND (claimed_until IS NULL OR claimed_until < clock_timestamp() OR claimed_by = %s)
         ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
-    RETURNING id, "order", job_id)
+    RETURNING id, "order", job_id, started_s)
 SELECT l.id, a.name, a.kind, l."order", j.target, j.input_bytes, j.tasks_total, j.duration_s,
-       j.progress, j.placed_s
+       j.progress, j.placed_s, l.started_s
 FROM claimed l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id

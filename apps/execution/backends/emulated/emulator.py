@@ -21,7 +21,11 @@ from apps.emulation.core.truth import Truth
 from apps.execution.backends.emulated.job_reports import job_reports
 from apps.execution.backends.emulated.launch_delays import DelayedLaunches, LaunchDelay
 from apps.execution.backends.emulated.migrations import Migrations
-from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
+from apps.execution.backends.emulated.orders import (
+    UnknownServerError,
+    engine_order,
+    resumed,
+)
 from apps.execution.backends.emulated.port import (
     ControlPlane,
     LaunchOrder,
@@ -222,9 +226,10 @@ class Emulator:
             except ValueError as error:
                 self._fail(launch, str(error))
                 continue
+            started_s = now if launch.started_s is None else launch.started_s
             if self._engine.fits(order):
-                self._engine.start([order], now)
-                self._live[launch.launch] = launch
+                self._engine.start([resumed(order, ran_s=now - started_s)], now)
+                self._live[launch.launch] = replace(launch, started_s=started_s)
                 # reports first, so that even a short job reports once
                 self._turn.appendleft(launch.launch)
                 self._outbox.started[launch.launch] = now

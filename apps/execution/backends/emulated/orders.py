@@ -1,6 +1,9 @@
 """Translation of launches into orders of the engine."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from apps.emulation.core.draws import LATENCY_CRITICAL
 from apps.emulation.core.events import EngineOrder
@@ -8,6 +11,8 @@ from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import BLOCK_BYTES, Truth
 from apps.execution.backends.emulated.port import LaunchOrder
 from apps.workloads.core.framework import setting_named
+
+_AT_ONCE_S: Final = 0.001  # durations are positive
 
 
 class UnknownServerError(ValueError):
@@ -48,6 +53,17 @@ def engine_order(
         done_share=launch.done_share,
         task_seed=task_seed(seed, launch.launch),
     )
+
+
+def resumed(order: EngineOrder, *, ran_s: float) -> EngineOrder:
+    """Return the order of a launch that has run for some cluster seconds.
+
+    Its work is what is left, as is the duration of a job that only has a duration
+    (`EngineOrder.done_share`). A duration that limits work is reduced by the time it ran.
+    """
+    if order.duration_s is None or math.isinf(order.work_s):
+        return order
+    return replace(order, duration_s=max(order.duration_s - ran_s, _AT_ONCE_S))
 
 
 def _setting_speed(launch: LaunchOrder, truth: Truth) -> float:

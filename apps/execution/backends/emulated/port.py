@@ -37,6 +37,7 @@ class LaunchOrder:
     done_share : share of the work already done, 0-1
     setting : label of the framework setting (`workloads.core.framework`); empty = the default
     placed_s : cluster seconds; when the job was given its units; None = unknown
+    started_s : cluster seconds; when it started, if it runs; None = not yet
     """
 
     launch: int
@@ -50,6 +51,7 @@ class LaunchOrder:
     done_share: float = 0.0
     setting: str = ""
     placed_s: float | None = None
+    started_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

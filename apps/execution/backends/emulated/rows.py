@@ -22,7 +22,7 @@ SAMPLE_COLUMNS: Final = (
 def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
     """Order of a row of a launch."""
     launch, application, kind, text, target, input_bytes, tasks, duration_s, *rest = row
-    progress, placed_s = rest
+    progress, placed_s, started_s = rest
     order = json.loads(text)
     return LaunchOrder(
         launch=launch,
@@ -36,6 +36,7 @@ def launch_order(row: tuple[Any, ...]) -> LaunchOrder:
         done_share=progress,
         setting=order.get("setting", ""),
         placed_s=placed_s,
+        started_s=started_s,
     )
 
 
