@@ -122,6 +122,27 @@ def test_a_preview_names_the_victim_its_loss_and_why_and_writes_nothing() -> Non
     assert (counts(), rows(victim), rows(job)) == before
 
 
+@pytest.mark.parametrize(
+    ("guaranteed", "outcome"), [(None, Outcome.POSSIBLE), (4, Outcome.IMPOSSIBLE)]
+)
+def test_nothing_is_preempted_for_a_job_that_its_quota_would_still_refuse(
+    guaranteed: int | None, outcome: Outcome
+) -> None:
+    """The victim waits again, so that its project claims the units that it gave up."""
+    web = factories.project("web")
+    web.guaranteed_units = guaranteed
+    web.save()
+    low([0, 1, 2, 3], project=web)
+    low([4, 5, 6, 7], priority=5)
+    found = preview_preemption(urgent(4).id)
+    assert (found.outcome, names(found) == ["low-0"]) == (outcome, outcome is Outcome.POSSIBLE)
+    if guaranteed:
+        assert found.message == (
+            "Its quota would still refuse the job: project default uses 4 units and 0 are "
+            "guaranteed; other projects claim 4 of the 4 free units."
+        )
+
+
 def test_work_is_lost_since_the_last_report_if_the_backend_resumes_jobs() -> None:
     victim = low([0, 1, 2, 3])
     plane().report_jobs(NOW_S - 7.0, [report_of(victim)])

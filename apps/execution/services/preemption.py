@@ -6,6 +6,7 @@ and stops the victims; each is queued again when its backend reports that it has
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,7 +36,9 @@ from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.preemption import Cost, Victims
 from apps.scheduling.core.preemption_limits import ExceededLimit, PreemptionLimits
 from apps.scheduling.core.promises import Promise, promise
+from apps.scheduling.core.quotas import after_preemption, allowance
 from apps.scheduling.core.victim_choice import choose_victims
+from apps.scheduling.selectors.quotas import has_quotas, standings
 from apps.scheduling.services.preemption import RoomForJob, room_for, why_no_preemption
 from apps.scheduling.services.reservations import (
     keep_units,
@@ -52,6 +55,12 @@ CHANGED: Final = "The victims or the free units have changed. Read the preview a
 _CLOSED: Final = """
 SELECT 1 FROM inventory_resourceunit u JOIN inventory_server s ON s.id = u.server_id
 WHERE u.id = ANY(%s) AND s.state <> 'active' LIMIT 1
+"""
+
+
+_FREE: Final = """
+SELECT count(*) FROM inventory_resourceunit u JOIN inventory_server s ON s.id = u.server_id
+WHERE u.allocation_id IS NULL AND s.state = 'active'
 """
 
 
@@ -173,6 +182,8 @@ def preview_preemption(
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
         return preview_preemption(job_id, limits, only)  # a victim has ended since it was read
+    if found and (why_not := _beyond_quota(job, units, found)):
+        return Preemption(job, Outcome.IMPOSSIBLE, why_not, units, candidates=candidates)
     return Preemption(
         job=job,
         outcome=Outcome.POSSIBLE if found else Outcome.NOT_NEEDED,
@@ -221,6 +232,24 @@ def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple
         for key in chosen.jobs
         if key in rows
     )
+
+
+def _beyond_quota(job: Job, units: int, victims: Sequence[Victim]) -> str:
+    """Return why the quota of its project would refuse a job although its victims were stopped.
+
+    They wait again, so their projects claim their guaranteed units. Empty if it covers the job.
+    """
+    if not has_quotas():
+        return ""
+    stopped = Counter[UUID]()
+    for victim in victims:
+        stopped[victim.job.project_id] += sum(len(held.units) for held in victim.job.held)
+    ((free,),) = fetch_rows(_FREE)
+    known = after_preemption(standings(), stopped)
+    limit = allowance(known, job.project_id, free + stopped.total())
+    if limit.covers(units):
+        return ""
+    return f"Its quota would still refuse the job: {limit.detail}."
 
 
 def _servers(job: PreemptibleJob, room: RoomForJob) -> dict[str, int]:

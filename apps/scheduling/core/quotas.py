@@ -5,7 +5,7 @@ job is stopped.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 
@@ -83,6 +83,17 @@ def allowance(standings: Mapping[UUID, Standing], project: UUID, free: int) -> A
         units = left
         detail = f"project {own.name} uses {own.used} of at most {own.limit} units"
     return Allowance(units, detail)
+
+
+def after_preemption(
+    standings: Mapping[UUID, Standing], stopped: Mapping[UUID, int]
+) -> dict[UUID, Standing]:
+    """Return the standings when each project has lost some units, for which its jobs then wait."""
+    return {
+        key: replace(each, used=each.used - units, waiting=each.waiting + units)
+        for key, each in standings.items()
+        for units in [stopped.get(key, 0)]
+    }
 
 
 def lent(standings: Mapping[UUID, Standing]) -> dict[UUID, int]:
