@@ -44,7 +44,9 @@ def test_both_forms_reach_the_same_state(
     assert np.array_equal(plain.unit_free, compiled.unit_free)
     assert np.array_equal(plain.server_caused, compiled.server_caused)
     assert np.array_equal(plain.server_free, compiled.server_free)
-    np.testing.assert_allclose(plain.server_exposure, compiled.server_exposure, atol=1e-7)
+    # sums in single precision that reach 1 to 2 on the way: a few units in the last place of these
+    few = 8.0 * float(np.finfo(np.float32).eps)
+    np.testing.assert_allclose(plain.server_exposure, compiled.server_exposure, atol=few)
     np.testing.assert_allclose(plain.server_tolerance, compiled.server_tolerance, atol=1e-4)
     assert plain.sequence == compiled.sequence
 
