@@ -352,6 +352,28 @@ def test_a_plan_that_fails_is_not_repeated_for_equal_requests(
     assert sorted(planned) == [2, 3]
 
 
+def test_a_late_reservation_is_planned_again_although_no_plan_exists_for_an_equal_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own units count for itself only; else it would keep them for ever."""
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    job(application, 4, 0, target={"kind": "ips", "ips": 1.0}, target_kind="ips")
+    decide(by)
+    planned: list[int] = []
+    monkeypatch.setattr(
+        "apps.scheduling.services.reservations.plan", lambda of, *_: planned.append(of.units)
+    )
+    job(application, 2, 10, submitted_s=NOW_S - 900.0)
+    mine, past = late(application, 2), NOW_S - 1.0
+    Reservation.objects.create(
+        job_id=mine.id, unit_ids=[], made_s=0.0, start_s=past, promised_s=past
+    )
+    decide(by)
+    assert planned == [2, 2]
+    assert reservations() == []
+
+
 def test_an_agent_that_has_not_read_a_new_reservation_cannot_break_it() -> None:
     """The reservation is stored between the choice of an agent and its commit."""
     build("a")

@@ -19,7 +19,7 @@ class, are ours.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -111,6 +111,11 @@ class CoreChoice:
             "named": list(named),
             "before": chips,
         }
+
+
+def named_units(units: Sequence[int], choice: Mapping[str, Any] | None) -> Sequence[int]:
+    """Return the ids of the units that the policy named, by the stored choice of their cores."""
+    return units if choice is None else choice["named"]
 
 
 def container_of(

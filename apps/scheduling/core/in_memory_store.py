@@ -218,7 +218,7 @@ class MemoryCluster:
             first=np.array(first, dtype=np.int64),
             unit=units.astype(np.int64),
             requested=requested_vectors([request for _, request in placements]),
-            whole=np.array([_is_whole(request) for _, request in placements], dtype=np.bool_),
+            whole=np.array([request.is_whole for _, request in placements], dtype=np.bool_),
             has_won=np.zeros(units.size, dtype=np.bool_),
             before=np.empty((units.size, 3)),
         )
@@ -242,7 +242,7 @@ class MemoryCluster:
             units=placed.units.tolist(),
             servers=servers.tolist(),
             vectors=[(v[0], v[1], v[2]) for v in vectors.tolist()],
-            whole=_is_whole(request),
+            whole=request.is_whole,
         )
 
     def _granted(self, placed: Placed, positions: tuple[int, ...]) -> Committed | Conflict:
@@ -273,8 +273,3 @@ class MemoryCluster:
 
 
 _NONE: Final = as_readonly(np.empty(0, dtype=np.int32))
-
-
-def _is_whole(request: Request) -> bool:
-    """Whether a request takes all its units or none."""
-    return request.gang or request.locality is not None

@@ -317,7 +317,7 @@ def _unconstrained(request: Request) -> Request:
 
 def min_units(request: Request) -> int:
     """Return the number of units without which the job does not start."""
-    return request.units if request.gang or request.locality else 1
+    return request.units if request.is_whole else 1
 
 
 def _placed(

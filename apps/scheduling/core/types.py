@@ -143,6 +143,11 @@ class Request:
         if self.reserved is not None and self.reserved < 1:
             raise ValueError(f"reserved must be at least 1, got {self.reserved}")
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the job starts with all its units or none."""
+        return self.gang or self.locality is not None
+
 
 class Verdict(StrEnum):
     """Outcome of a candidate."""

@@ -126,7 +126,7 @@ def claim_of(proposal: Proposal) -> Claim:
         units=topology.unit_id[units].tolist(),
         servers=topology.server_id[servers].tolist(),
         vectors=[(v[0], v[1], v[2]) for v in vectors],
-        whole=request.gang or request.locality is not None,
+        whole=request.is_whole,
     )
 
 

@@ -74,7 +74,7 @@ class SizedJob:
     @property
     def is_whole(self) -> bool:
         """Whether it starts with all units or none."""
-        return self.request.gang or self.request.locality is not None
+        return self.request.is_whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)

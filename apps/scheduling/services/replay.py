@@ -9,6 +9,7 @@ from django.conf import settings
 
 from apps.scheduling.core import registry
 from apps.scheduling.core.candidate_record import candidates_json
+from apps.scheduling.core.chips import named_units
 from apps.scheduling.core.differences import Difference, as_stored, differences
 from apps.scheduling.core.job_sampling import Sampling, with_guarantee
 from apps.scheduling.core.replay_verdict import ReplayVerdict
@@ -132,7 +133,7 @@ def _allocated(decision: Decision) -> list[int]:
     return sorted(
         unit
         for units, choice in rows.values_list("unit_ids", "core_choice")
-        for unit in (choice["named"] if choice else units)
+        for unit in named_units(units, choice)
     )
 
 
@@ -144,9 +145,8 @@ def _repeated_fields(
     units = asked = request.units
     if isinstance(outcome, Placed) and decision.outcome == Outcome.PLACED:
         # a quota may have let an incremental job request fewer units than it is to have
-        may_grow = not request.gang and request.locality is None
         asked = outcome.wanted or units
-        units = outcome.wanted or (max(units, decision.units) if may_grow else units)
+        units = outcome.wanted or (units if request.is_whole else max(units, decision.units))
     known = {
         "outcome": "placed" if isinstance(outcome, Placed) else "refused",
         "seed": outcome.seed,

@@ -19,6 +19,7 @@ from django.db.models import F
 
 from apps.common.infrastructure.database import database_now
 from apps.scheduling.core import registry
+from apps.scheduling.core.chips import named_units
 from apps.scheduling.core.redecide import Moment, moment_of
 from apps.scheduling.core.shadow import Choice, Comparison, comparison, is_sampled, kind_of
 from apps.scheduling.core.types import Placed, Refused, Request
@@ -180,7 +181,7 @@ def _allocated(decisions: Sequence[Decision]) -> Mapping[UUID, frozenset[int]]:
     rows = Allocation.objects.filter(decision_id__in=keys, moved_from__isnull=True)
     found: dict[UUID, set[int]] = defaultdict(set)
     for key, units, choice in rows.values_list("decision_id", "unit_ids", "core_choice"):
-        found[key].update(choice["named"] if choice else units)
+        found[key].update(named_units(units, choice))
     return {key: frozenset(units) for key, units in found.items()}
 
 

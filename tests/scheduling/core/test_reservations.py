@@ -138,7 +138,7 @@ def test_jobs_that_a_reservation_binds_see_the_memory_of_those_before() -> None:
 
 @pytest.mark.parametrize("policy", ["expected", "least_loaded", "tarcil"])
 def test_each_decision_of_a_batch_around_reservations_can_be_repeated(policy: str) -> None:
-    """What the jobs of earlier bindings cause and use is there again, not only their units."""
+    """The repeated state includes the interference and memory of the jobs of earlier bindings."""
     snapshot = idle(topology((4,) * 6))
     facts, decider = TopologyFacts(snapshot.topology), registry.make(policy)
     asked = [request(2, job=f"job-{i}") for i in range(6)]

@@ -245,9 +245,8 @@ class ArqAdmission:
         need, request, total = each.request.units, each.request, int(free.sum())
         if free[number] >= need:
             return number, ADMITTED
-        is_whole = request.gang or request.locality is not None
         slack_s = _slack_s(each, self._max_wait_s)
-        if not total or (is_whole and total < need) or not slack_s > 0.0:
+        if not total or (request.is_whole and total < need) or not slack_s > 0.0:
             return number, ADMITTED
         above, below = number + 1, number - 1
         if above < CLASSES and free[above] >= need and not self._queued(above):

@@ -268,8 +268,8 @@ def _lacks_units(request: Request, good: int, total: int) -> bool:
 
     If units are missing whatever their quality, the policy refuses it, for a more precise reason.
     """
-    is_whole = request.gang or request.locality is not None
-    return good < request.units and total > 0 and (total >= request.units or not is_whole)
+    is_enough = total >= request.units or not request.is_whole
+    return good < request.units and total > 0 and is_enough
 
 
 def _bound_s(waits: Floats) -> float:
