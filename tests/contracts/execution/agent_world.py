@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils import timezone
 
-from apps.execution.backends.agent import supervisor
+from apps.execution.backends.agent.suspension import descendants
 from apps.execution.core.agent.wire import GRACE_S
 from apps.execution.models import JobSample
 from apps.execution.services import probes
@@ -112,7 +112,7 @@ def _ticks_and_states(task: Path) -> list[str]:
     """Return the CPU ticks and the next children of all processes of a task."""
     claim = json.loads((task / "supervisor.json").read_text())
     found = []
-    for process in sorted(supervisor.descendants(claim["pid"])):
+    for process in sorted(descendants(claim["pid"])):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         found.append(f"{process} {fields[11]} {fields[12]}")
     return found

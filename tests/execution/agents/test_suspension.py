@@ -12,6 +12,7 @@ import pytest
 
 from apps.execution.backends.agent import supervisor
 from apps.execution.backends.agent.supervisor import write_json
+from apps.execution.backends.agent.suspension import descendants, is_stopped
 from apps.execution.services.suspension import resume_job, suspend_job
 from apps.inventory.models import Server
 from apps.workloads.models import Job
@@ -46,7 +47,7 @@ def ticks(directory: Path) -> int:
     """Return the clock ticks that all processes of a task have run."""
     total = 0
     claim = (directory / "supervisor.json").read_text()
-    for process in supervisor.descendants(int(claim.split('"pid": ')[1].split(",")[0])):
+    for process in descendants(int(claim.split('"pid": ')[1].split(",")[0])):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total
@@ -155,7 +156,7 @@ def test_without_a_freezer_signals_stop_the_processes(tmp_path: Path) -> None:
             (tmp_path / "suspend").touch()
             said = tmp_path / "suspension.json"
             eventually(lambda: said.exists() and '"is_suspended": true' in said.read_text())
-            states = {state_of(each) for each in supervisor.descendants(process.pid)}
+            states = {state_of(each) for each in descendants(process.pid)}
             assert states == {"T"}
             (tmp_path / "suspend").unlink()
             eventually(lambda: '"is_suspended": false' in said.read_text())
@@ -183,3 +184,38 @@ def test_the_time_of_a_suspension_is_no_part_of_the_duration(tmp_path: Path) -> 
     task.suspended_before_s = 84.0  # it ran for 11 s
     task._check_limits(begun_s=now_s - 100.0)
     assert task.reason == "duration"
+
+
+def test_a_suspension_that_is_not_complete_is_taken_back(tmp_path: Path) -> None:
+    freezer, events = tmp_path / "cgroup.freeze", tmp_path / "cgroup.events"
+    events.write_text("populated 1\nfrozen 0\n")  # the kernel needs more time
+    (tmp_path / "lease").write_text("1e12")
+    order = {"wake": "", "freezers": [str(freezer)], "lease": str(tmp_path / "lease")}
+    write_json(str(tmp_path / "order.json"), order)
+    task = supervisor.Task(str(tmp_path))
+    (tmp_path / "suspend").touch()
+    task._check_limits(begun_s=time.monotonic())
+    assert (freezer.read_text(), task.suspended_s) == ("1", None)
+    assert not (tmp_path / "suspension.json").exists()
+    (tmp_path / "suspend").unlink()
+    task._check_limits(begun_s=time.monotonic())
+    assert freezer.read_text() == "0"
+    assert '"is_suspended": false' in (tmp_path / "suspension.json").read_text()
+
+
+STARTS = "import ctypes, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(1000)\n"
+
+
+def test_a_process_that_starts_another_is_stopped_with_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTS]) as parent:  # noqa: S603 - our own
+        try:
+            (child,) = eventually(lambda: descendants(parent.pid))
+            parent.send_signal(signal.SIGSTOP)  # it cannot stop yet: it waits for its child
+            eventually(lambda: state_of(child) == "S" and state_of(parent.pid) == "D")
+            assert not is_stopped(parent.pid)
+            os.kill(child, signal.SIGSTOP)
+            eventually(lambda: is_stopped(parent.pid))
+            assert state_of(parent.pid) == "D"
+        finally:
+            os.kill(child, signal.SIGKILL)
+            parent.kill()

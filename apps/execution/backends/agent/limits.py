@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from apps.execution.backends.agent.supervisor import FREEZERS, freeze
+from apps.execution.backends.agent.suspension import FREEZERS, freeze
 
 ROOT: Final = Path("/sys/fs/cgroup")
 PARENT: Final = "berth"

@@ -12,8 +12,8 @@ The directory holds ``order.json``. The supervisor writes, each file complete or
 It writes a byte into the named pipe ``wake`` of the state directory when there is something to
 read, and does without if nobody listens. SIGTERM stops the command, and so does the end of the
 lease that the agent renews in the file ``lease`` of the state directory. Standard library only,
-and no other module of this project than `command`, `leases`,
-`progress` and `segments`.
+and no other module of this project than `command`, `leases`, `progress`, `segments` and
+`suspension`.
 """
 
 import json
@@ -29,6 +29,7 @@ from apps.execution.backends.agent.command import NOT_STARTED, Command, preload
 from apps.execution.backends.agent.leases import lease_clock_s, read_lease
 from apps.execution.backends.agent.progress import ProgressCommand
 from apps.execution.backends.agent.segments import Segments
+from apps.execution.backends.agent.suspension import continue_processes, send, stop_processes
 
 READ_BYTES = 1 << 16
 LEASE_CHECK_S = 0.5
@@ -36,7 +37,6 @@ AGAIN_S = 1.0  # between two attempts to write a file on a full disk
 TERMINATE_S = 5.0  # from SIGTERM to SIGKILL
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 SUSPEND = "suspend"  # file that requests the suspension, while it is there
-FREEZERS = ("freezer.state", "cgroup.freeze")  # of control groups, version 1 and 2
 
 
 class Task:
@@ -55,8 +55,9 @@ class Task:
         self.process = process
         self.enforced: dict[str, str] = {}
         self.wake: str = self.order["wake"]
-        self.suspended_s: float | None = None  # when its processes were stopped; None: they run
+        self.suspended_s: float | None = None  # when its processes had stopped; None: they run
         self.suspended_before_s = 0.0
+        self._is_held = False  # its processes were told to stop; some may need more time
         self._unwritten: dict[str, Any] = {}  # files that a full disk did not take yet
 
     def run(self) -> None:
@@ -74,7 +75,7 @@ class Task:
         self._write("started", {"at_s": begun_s, "pid": process.pid, "enforced": self.enforced})
         self._copy_output(process, begun_s)
         code = process.wait()
-        if self.suspended_s is not None:
+        if self._is_held:
             self._resume()  # what is left of it cannot be killed while it is frozen
         kill_children()
         self._end(code, self._message(code))
@@ -149,30 +150,22 @@ class Task:
         suspend = not self.reason and os.path.exists(os.path.join(self.directory, SUSPEND))
         if suspend and self.suspended_s is None:
             self._suspend()
-        elif not suspend and self.suspended_s is not None:
+        elif not suspend and self._is_held:
             self._resume()
 
     def _suspend(self) -> None:
         """Stop the processes; if they need more time to stop, the next check repeats it."""
-        freezers = self.order.get("freezers", ())
-        for freezer in freezers:
-            freeze(freezer, is_frozen=True)
-        if not all(map(is_frozen, freezers)):
-            return
-        if not freezers:
-            stop_descendants()
-        self.suspended_s = time.monotonic()
-        self._tell_suspension(self.suspended_s)
+        self._is_held = True
+        if stop_processes(self.order.get("freezers", [])):
+            self.suspended_s = time.monotonic()
+            self._tell_suspension(self.suspended_s)
 
     def _resume(self) -> None:
         """Continue the processes."""
-        for freezer in self.order.get("freezers", ()):
-            freeze(freezer, is_frozen=False)
-        for process in descendants(os.getpid()):
-            send(process, signal.SIGCONT)
+        continue_processes(self.order.get("freezers", []))
         now_s = time.monotonic()
         self.suspended_before_s += now_s - (self.suspended_s or now_s)
-        self.suspended_s = None
+        self.suspended_s, self._is_held = None, False
         self._tell_suspension(now_s)
 
     def _tell_suspension(self, at_s: float) -> None:
@@ -261,48 +254,6 @@ def signal_group(process: Command | None, number: signal.Signals) -> None:
         os.killpg(process.pid, number)
     for child in children():
         send(child, number)
-
-
-def send(process: int, number: signal.Signals) -> None:
-    """Send a signal to a process that may have ended."""
-    with suppress(ProcessLookupError):
-        os.kill(process, number)
-
-
-def stop_descendants() -> None:
-    """Stop all descendants of this process, also those that they start meanwhile."""
-    stopped: set[int] = set()
-    while new := set(descendants(os.getpid())) - stopped:
-        for process in new:
-            send(process, signal.SIGSTOP)
-        stopped |= new
-
-
-def descendants(process: int) -> list[int]:
-    """Return all descendants of a process: orphans stay below the supervisor."""
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            with open(f"/proc/{process}/task/{thread}/children") as stream:
-                for child in map(int, stream.read().split()):
-                    found += [child, *descendants(child)]
-    return found
-
-
-def freeze(freezer: str, *, is_frozen: bool) -> None:
-    """Stop or continue all processes of a control group."""
-    words = ("FROZEN", "THAWED") if freezer.endswith(FREEZERS[0]) else ("1", "0")
-    with open(freezer, "w") as stream:
-        stream.write(words[0] if is_frozen else words[1])
-
-
-def is_frozen(freezer: str) -> bool:
-    """Return True once all processes of a control group are stopped."""
-    if freezer.endswith(FREEZERS[0]):
-        with open(freezer) as stream:
-            return stream.read().strip() == "FROZEN"
-    with open(os.path.join(os.path.dirname(freezer), "cgroup.events")) as stream:
-        return "frozen 1" in stream.read().splitlines()
 
 
 def children() -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from apps.execution.backends.agent.supervisor import descendants
+from apps.execution.backends.agent.suspension import descendants
 from apps.execution.backends.agent.waits import WaitSamples
 from apps.execution.core.agent.usage import (
     TAIL_BYTES,
