@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.core.cache import cache
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.execution.models import Launch, PreemptionProposal
 from apps.execution.services import proposed_preemptions
 from apps.execution.services.preemption import preempt, preview_preemption
-from apps.execution.services.proposed_preemptions import propose_preemptions
+from apps.execution.services.proposed_preemptions import propose_preemptions, withdraw_stale
 from apps.inventory.models import Cluster
 from apps.operations.models import Event
 from apps.scheduling.models import Reservation
@@ -18,6 +20,8 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.execution.migration_world import end, holds, launch_of
 from tests.execution.test_preemption import NOW_S, low, urgent, world
+from tests.scheduling.shapes import flood
+from tests.scheduling.test_claim_plans import analyze, rows_read
 from tests.scheduling.world import known
 
 pytestmark = pytest.mark.django_db
@@ -304,3 +308,20 @@ def test_the_job_of_the_highest_priority_has_the_first_choice() -> None:
     assert first.job_id == high.id
     assert low_one.id != high.id
     assert launch_of(Job.objects.get(name="low-0")).cancel_requested
+
+
+@pytest.mark.usefixtures("previewed")
+def test_stale_proposals_are_looked_up_one_by_one_however_many_jobs_wait() -> None:
+    full()
+    job = urgent(2)
+    turn()
+    flood(job.application, 2_000, state="queued", created_by=job.created_by)
+    analyze()
+    with CaptureQueriesContext(connection) as statements:
+        withdraw_stale()
+    with connection.cursor() as cursor:
+        (statement,) = [each["sql"] for each in statements]
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}")
+        ((answer,),) = cursor.fetchall()
+    assert proposals()[0][0] == "proposed"
+    assert 0 < sum(rows_read(answer[0]["Plan"])) <= 2

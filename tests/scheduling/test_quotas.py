@@ -186,6 +186,18 @@ def test_a_policy_that_chooses_more_units_does_not_exceed_the_maximum() -> None:
     assert (sized.state, sized.units) == ("starting", 2)
 
 
+def test_a_policy_that_chooses_more_units_borrows_none_that_others_claim() -> None:
+    """Eight units, of which web claims six; the policy would give the first job four units."""
+    build("a", "b")
+    of, vision, web = known(), project("vision", 2), project("web", 6)
+    sized = waiting(of, gang=True, project=vision, submitted_s=NOW_S)
+    wide = job(of, web, 6)
+    decide_again(agent("agent-1", Greedy()))
+    sized.refresh_from_db()
+    assert (sized.state, sized.units) == ("starting", 2)
+    assert state_and_reason(wide)[0] == "starting"
+
+
 def test_without_quotas_a_turn_has_no_statement_about_them() -> None:
     build("a", "b")
     of, by, vision = known(), make_agent("agent-1"), project("vision")

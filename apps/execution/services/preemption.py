@@ -58,12 +58,6 @@ WHERE u.id = ANY(%s) AND s.state <> 'active' LIMIT 1
 """
 
 
-_FREE: Final = """
-SELECT count(*) FROM inventory_resourceunit u JOIN inventory_server s ON s.id = u.server_id
-WHERE u.allocation_id IS NULL AND s.state = 'active'
-"""
-
-
 class Outcome(StrEnum):
     """Outcome of a preview."""
 
@@ -182,7 +176,7 @@ def preview_preemption(
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
         return preview_preemption(job_id, limits, only)  # a victim has ended since it was read
-    if found and (why_not := _beyond_quota(job, units, found)):
+    if found and (why_not := _beyond_quota(job, room, found)):
         return Preemption(job, Outcome.IMPOSSIBLE, why_not, units, candidates=candidates)
     return Preemption(
         job=job,
@@ -234,7 +228,7 @@ def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple
     )
 
 
-def _beyond_quota(job: Job, units: int, victims: Sequence[Victim]) -> str:
+def _beyond_quota(job: Job, room: RoomForJob, victims: Sequence[Victim]) -> str:
     """Return why the quota of its project would refuse a job although its victims were stopped.
 
     They wait again, so their projects claim their guaranteed units. Empty if it covers the job.
@@ -244,10 +238,9 @@ def _beyond_quota(job: Job, units: int, victims: Sequence[Victim]) -> str:
     stopped = Counter[UUID]()
     for victim in victims:
         stopped[victim.job.project_id] += sum(len(held.units) for held in victim.job.held)
-    ((free,),) = fetch_rows(_FREE)
     known = after_preemption(standings(), stopped)
-    limit = allowance(known, job.project_id, free + stopped.total())
-    if limit.covers(units):
+    limit = allowance(known, job.project_id, room.open_free_units + stopped.total())
+    if limit.covers(room.waiting.units):
         return ""
     return f"Its quota would still refuse the job: {limit.detail}."
 

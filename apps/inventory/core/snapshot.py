@@ -137,3 +137,8 @@ class Snapshot:
     server_tolerance: Singles
     server_free: Floats
     changed: Ints | None = None
+
+    @property
+    def free_units(self) -> int:
+        """Free units on servers that accept new work. O(U)."""
+        return int((self.unit_free & self.server_open[self.topology.unit_server]).sum())

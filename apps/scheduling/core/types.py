@@ -5,7 +5,7 @@ values are read-only by convention.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -147,6 +147,16 @@ class Request:
     def is_whole(self) -> bool:
         """Whether the job starts with all its units or none."""
         return self.gang or self.locality is not None
+
+    @property
+    def most_units(self) -> int:
+        """Units that a policy may take that chooses their number itself."""
+        most = 0 if self.goal is None else self.goal.most
+        return max(self.units, self.reserved or 0, most)
+
+    def of_fixed_size(self) -> "Request":
+        """Return the request for exactly ``units`` units, whatever the policy would choose."""
+        return replace(self, goal=None, reserved=None)
 
 
 class Verdict(StrEnum):

@@ -32,12 +32,14 @@ class RoomForJob:
     run_s : its pessimistic run time, cluster seconds; None = unknown
     rooms : the servers
     reserved : ids of the units that are reserved for other jobs
+    open_free_units : free units of the cluster on servers that accept new work
     """
 
     waiting: Waiting
     run_s: float | None
     rooms: Rooms
     reserved: frozenset[int]
+    open_free_units: int
     _topology: Topology
     _free: Bools
 
@@ -88,6 +90,7 @@ def room_for(job: Job, shape: WaitingShape) -> RoomForJob:
         run_s=shape.run_high_s,
         rooms=_rooms(request, snapshot, usable, free),
         reserved=frozenset[int]().union(*(each.units for each in others)),
+        open_free_units=snapshot.free_units,
         _topology=topology,
         _free=free,
     )

@@ -134,7 +134,7 @@ class LostProposal:
         """Return the job to decide again; of its own size if the policy chose too large a one."""
         if not self.is_over_limit:
             return ready
-        return replace(ready, request=replace(ready.request, goal=None, reserved=None))
+        return replace(ready, request=ready.request.of_fixed_size())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -114,9 +114,7 @@ class WaitingQueue:
         return workloads.claim_incomplete(agent=self._agent, limit=min(INCOMPLETE, limit))
 
     def _has_free_units(self) -> bool:
-        snapshot = self._cluster.follow().snapshot()
-        is_open = snapshot.server_open[snapshot.topology.unit_server]
-        return bool((snapshot.unit_free & is_open).any())
+        return self._cluster.follow().snapshot().free_units > 0
 
     def end(self, turn: Turn) -> int:
         """Give jobs the reasons of their shapes, after the jobs of the turn were decided.

@@ -19,20 +19,21 @@ def within_quotas(
 ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
     """Return the jobs within the quotas of their projects, and the refusals of the others.
 
-    Jobs that start with fewer units than they need request as many as their quota leaves.
+    Jobs that start with fewer units than they need request as many as their quota leaves. Policies
+    that choose the number of units keep to that of the request if theirs might exceed the quota.
     Several agents that decide at the same time may borrow the same units. They do not exceed the
     maximum of a project: their commits check it again (`within_limits`).
     """
     if not has_quotas():
         return list(ready), []
     known = standings()
-    opened = snapshot.server_open[snapshot.topology.unit_server]
-    free = int((snapshot.unit_free & opened).sum())
+    free = snapshot.free_units
     # Claims of others count as they were: a job that the policy refuses keeps its claim.
     covered = {key: each.claimed for key, each in known.items()}
     taken = dict.fromkeys(known, 0)
     within: list[SizedJob] = []
     refused: list[tuple[SizedJob, Refused]] = []
+    beyond = 0  # units that policies may take beyond those of the requests
     for each in ready:
         project, units = each.job.project_id, each.request.units
         own = replace(known[project], used=known[project].used + taken[project])
@@ -40,7 +41,12 @@ def within_quotas(
         if limit.units and not limit.covers(units) and not each.is_whole:
             units = limit.units
         if limit.covers(units):
-            within.append(replace(each, request=replace(each.request, units=units)))
+            request = replace(each.request, units=units)
+            if limit.covers(request.most_units + beyond):
+                beyond += request.most_units - units
+            else:
+                request = request.of_fixed_size()
+            within.append(replace(each, request=request))
             claimed = min(units, covered[project])
             covered[project] -= claimed
             taken[project] += units
