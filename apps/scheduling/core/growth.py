@@ -15,7 +15,7 @@ from apps.scheduling.core.types import Request
 def missing_size(sized: Sized | Infeasible, missing: int) -> Sized:
     """Return the size of the missing units, on the platforms that meet the target.
 
-    Any platform is allowed if none meets it any more.
+    Any platform that the job allows if none meets it any more.
     """
     platforms = sized.platforms if isinstance(sized, Sized) else None
     return Sized(missing, platforms, None, math.nan, math.nan, math.nan, math.nan)

@@ -126,11 +126,13 @@ def request_of(
 
     Placement counts on `Profile.assumed_tolerance`.
     """
-    allowed = sized.platforms
+    constraints, allowed = spec.constraints, sized.platforms
+    if constraints.platforms:
+        own = frozenset(constraints.platforms)
+        allowed = own if allowed is None else allowed & own
     if not set(topology.platform_name) <= set(profile.platforms):
         known = frozenset(profile.platforms)
         allowed = known if allowed is None else allowed & known
-    constraints = spec.constraints
     return Request(
         job=job,
         units=sized.units,

@@ -184,7 +184,7 @@ def _best_effort(
     needed = math.ceil((work.tasks or 1) / BEST_EFFORT_WAVES)
     covered = np.isfinite(grid.rate) @ np.array(facts.units)
     units = min(needed, int(np.flatnonzero(covered >= COVERAGE * covered.max())[-1]) + 1)
-    platforms, cost = None, _costs(BestEffort(), work, grid)
+    platforms, cost = work.platforms, _costs(BestEffort(), work, grid)
     chosen = np.arange(cost.shape[1])
     if work.max_cost is not None:
         fits = (cost[:units] <= work.max_cost).any(axis=1)
