@@ -1,5 +1,6 @@
 """The processes of a running instance and their commands."""
 
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,11 +15,15 @@ TERMINATE, QUIT = signal.SIGTERM, signal.SIGQUIT
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A process of the instance: `python -m` with these arguments."""
+    """A process of the instance: `python -m` with these arguments.
+
+    ``niceness`` : above 0 for work that waits while jobs are placed
+    """
 
     name: str
     arguments: tuple[str, ...]
     stop_signals: tuple[signal.Signals, ...] = (TERMINATE, QUIT)
+    niceness: int = 0
 
 
 def web(port: int) -> Service:
@@ -55,7 +60,7 @@ def stream(port: int) -> Service:
     )
 
 
-def worker(queue: str, concurrency: int) -> Service:
+def worker(queue: str, concurrency: int, *, niceness: int = 0) -> Service:
     """Return a Celery worker for one queue.
 
     It skips Django's checks, which import all pages and routes: the command that migrates the
@@ -69,6 +74,7 @@ def worker(queue: str, concurrency: int) -> Service:
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
             *("--loglevel", "WARNING"),
         ),
+        niceness=niceness,
     )
 
 
@@ -96,10 +102,13 @@ def launch(
     """Start a service."""
     is_script = service.arguments[0].endswith(".py")
     python = [sys.executable, *(() if is_script else ("-m",)), *service.arguments]
-    return start(
+    child = start(
         service.name,
         bound_to_parent(python, death_signal=service.stop_signals[0]),
         log=instance.new_log(service.name),
         environment=environment,
         stop_signals=service.stop_signals,
     )
+    if service.niceness:
+        child.set_niceness(service.niceness)
+    return child

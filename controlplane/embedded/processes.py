@@ -51,6 +51,11 @@ class Child:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
+    def set_niceness(self, niceness: int) -> None:
+        """Set the niceness of the child and of the processes that it starts from now on."""
+        if self.process.poll() is None:
+            os.setpriority(os.PRIO_PROCESS, self.process.pid, niceness)
+
     def kill_group(self) -> bool:
         """Kill the process group of the child; return False if it has no processes left."""
         self.process.poll()

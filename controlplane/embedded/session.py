@@ -50,6 +50,7 @@ MIN_FREE_BYTES = 64 * MEBIBYTE
 REPLAY = "replay"
 REPLAY_PROJECT = "default"  # of the administrator whose token the replay uses
 REPLAY_DONE = (0, 3)  # 3: complete, but the server refused some jobs
+BEHIND, LAST = 5, 10  # niceness of work that waits while jobs are placed on a busy machine
 REAL_SPEED = 1.0  # real programs run in wall time
 
 
@@ -132,10 +133,12 @@ class Session:
             fleet.stream(self.options.port + 1),
             *([fleet.command("emulator", "run_emulator")] if self.backend == EMULATED else []),
             fleet.worker("agents", deciding),
-            fleet.worker("default", 2),  # so that retraining does not delay new profiles
-            fleet.worker("upkeep", 2),  # so that a long sweep does not delay frames
+            # so that retraining does not delay new profiles
+            fleet.worker("default", 2, niceness=BEHIND),
+            # so that a long sweep does not delay frames
+            fleet.worker("upkeep", 2, niceness=LAST),
             # so that a front and a comparison of the Lab do not delay previews and checks
-            fleet.worker("placement", 4),
+            fleet.worker("placement", 4, niceness=LAST),
             fleet.beat(schedule),
         ):
             self._supervise(service)

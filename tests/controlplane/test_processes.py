@@ -74,6 +74,15 @@ def test_a_child_that_is_killed_is_described_by_the_signal(tmp_path: Path) -> No
     assert child.describe_end() == "child was killed by SIGKILL"
 
 
+def test_a_child_gives_way_to_others_and_one_that_has_ended_is_left_alone(tmp_path: Path) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    child = python("import time; time.sleep(60)", tmp_path, stop=(signal.SIGKILL,))
+    child.set_niceness(min(own + 7, 19))
+    assert os.getpriority(os.PRIO_PROCESS, child.process.pid) == min(own + 7, 19)
+    stop_all([child], timeout_s=10)
+    child.set_niceness(19)
+
+
 def test_a_child_that_ignores_the_first_signal_gets_the_next(tmp_path: Path) -> None:
     child = python(DEAF, tmp_path, stop=(signal.SIGTERM, signal.SIGINT))
     await_line(tmp_path)

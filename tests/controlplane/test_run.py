@@ -142,6 +142,13 @@ def test_kernels_are_compiled_before_cluster_time_runs(
     assert compiled.stat().st_mtime < started.stat().st_mtime
 
 
+def test_work_that_can_wait_gives_way_to_placing_jobs(run: "subprocess.Popen[str]") -> None:
+    queues = ("agents", "default", "upkeep", "placement")
+    nice = {queue: {p.nice() for p in members(run, f"--queues {queue}")} for queue in queues}
+    (own,) = nice.pop("agents")
+    assert all(min(values) > own for values in nice.values())
+
+
 def test_a_killed_process_is_started_again(run: "subprocess.Popen[str]") -> None:
     killed = [members(run, words)[0] for words in ("run_emulator", "--queues agents", "valkey")]
     for process in killed:
