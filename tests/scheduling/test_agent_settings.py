@@ -180,7 +180,7 @@ def test_incomplete_jobs_leave_paths_to_the_others(
     with override_settings(AGENT_PATH_LIMIT=paths):
         worker = agent("agent-1")
     monkeypatch.setattr(queue, "has_incomplete_jobs", lambda: True)
-    many = Mock(side_effect=lambda *, agent, limit: [uuid4()] * limit)
+    many = Mock(side_effect=lambda *, limit, **_: [uuid4()] * limit)
     monkeypatch.setattr(workloads, "claim_incomplete", many)
     assert [len(worker._queue._claim_incomplete()) for _ in limits] == limits
     set_server_state(server_id=Server.objects.get().id, state=ServerState.CORDONED)

@@ -1,5 +1,6 @@
 """Jobs that start with a part of their units get the rest as units are freed."""
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,49 @@ def test_a_claim_of_an_incomplete_job_is_exclusive_and_released_after_a_refusal(
     workloads.postpone_growth([job.id], agent="agent-1")
     job.refresh_from_db()
     assert job.claimed_by == ""
+
+
+def test_jobs_that_get_no_unit_do_not_hold_up_later_ones() -> None:
+    """Each turn claims the next jobs of a round, in the order of their placement."""
+    build("a")
+    fields = {"state": "running", "units": 1, "units_missing": 3, "gang": False}
+    first = factories.MOMENT
+    jobs = [
+        factories.job(**fields, name=f"j{n}", placed_at=first + timedelta(seconds=n))
+        for n in range(5)
+    ]
+    position, turns = workloads.GrowthRound(), []
+    for _ in range(4):
+        turns.append(workloads.claim_incomplete(agent="agent-1", limit=2, position=position))
+        Job.objects.update(claimed_until=None)
+    order = [job.id for job in jobs]
+    assert turns == [order[:2], order[2:4], order[4:], order[:2]]
+
+
+def test_a_predicted_end_moves_nearer_with_the_added_units() -> None:
+    """A job on one of four units has run for 40 s of 400: 360 s are left, which become 90 s."""
+    copy = build("a")
+    holder = busy(0, 1, 2, of=copy)
+    job = waiting(known(), **FOUR, input_bytes=36 * 10**9)
+    agent = make_agent("agent-1")
+    work(agent)
+    Job.objects.filter(id=job.id).update(
+        state="running", started_s=2960.0, run_s=400.0, run_high_s=480.0
+    )
+    release([holder.id])
+    again(agent)
+    assert sizes(job)[:2] == (4, 0)
+    assert job.run_s == pytest.approx(40.0 + 90.0)
+    assert job.run_high_s == pytest.approx(40.0 + 110.0)
+
+
+def test_a_job_without_a_predicted_run_time_grows_without_one() -> None:
+    copy = build("a")
+    holder = busy(0, 1, 2, of=copy)
+    job = waiting(known(), **FOUR)
+    agent = make_agent("agent-1")
+    work(agent)
+    Job.objects.filter(id=job.id).update(run_s=None, run_high_s=None)
+    release([holder.id])
+    again(agent)
+    assert (sizes(job)[:2], job.run_s, job.run_high_s) == ((4, 0), None, None)

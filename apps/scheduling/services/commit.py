@@ -209,7 +209,9 @@ def _write(
         [_placed_job(p, grant, agent) for p, grant in new], agent=agent.name, cluster_s=cluster_s
     )
     grown = workloads.grow_jobs(
-        {grant.job: len(grant.positions) for _, grant in more}, agent=agent.name
+        {grant.job: len(grant.positions) for _, grant in more},
+        agent=agent.name,
+        cluster_s=cluster_s,
     )
     if len(placed) + len(grown) != len(won):
         raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")

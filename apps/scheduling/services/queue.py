@@ -82,6 +82,7 @@ class WaitingQueue:
         self._copied = StepSize(smallest=MIN_JOINED, largest=JOINED)
         self._retries = RateLimit(per_s=RETRIES_PER_S, burst=SHAPES)
         self._copies = RateLimit(per_s=REASONS_PER_S, burst=REASONS_PER_S)
+        self._growth = workloads.GrowthRound()
         self._is_their_turn = False  # of incomplete jobs, with a single path
 
     def begin(self) -> Turn:
@@ -111,7 +112,9 @@ class WaitingQueue:
         limit = self._path_limit // 2 or int(self._is_their_turn)
         if not limit or not has_incomplete_jobs() or not self._has_free_units():
             return ()
-        return workloads.claim_incomplete(agent=self._agent, limit=min(INCOMPLETE, limit))
+        return workloads.claim_incomplete(
+            agent=self._agent, limit=min(INCOMPLETE, limit), position=self._growth
+        )
 
     def _has_free_units(self) -> bool:
         return self._cluster.follow().snapshot().free_units > 0

@@ -26,6 +26,7 @@ from apps.workloads.services.decisions import (
     send_to_profiling,
 )
 from apps.workloads.services.growth import (
+    GrowthRound,
     claim_incomplete,
     grow_jobs,
     postpone_growth,
@@ -79,6 +80,7 @@ __all__ = [
     "CLAIM_S",
     "ClaimedShapes",
     "EvaluationTime",
+    "GrowthRound",
     "JobEnd",
     "NewJob",
     "PlacedJob",

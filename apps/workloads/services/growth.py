@@ -1,7 +1,8 @@
 """Running jobs that lack units: claims of agents, and the units that they are given."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -20,21 +21,40 @@ WHERE id = ANY(ARRAY(
     SELECT id FROM workloads_job
     WHERE state IN ('starting', 'running') AND units_missing > 0 AND NOT cancel_requested
       AND (claimed_until IS NULL OR claimed_until < %(now)s)
+      AND (placed_at, id) > (%(placed_at)s, %(after)s)
     ORDER BY placed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED))
-RETURNING id
+RETURNING placed_at, id
 """
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 
 
-def claim_incomplete(*, agent: str, limit: int) -> list[UUID]:
-    """Claim jobs that run with fewer units than they need, the longest placed ones first."""
+@dataclass(slots=True)
+class GrowthRound:
+    """Position of an agent among the running jobs that lack units, the longest placed first.
+
+    A round ends with the last of them, so that jobs that get no unit do not hold up the others.
+
+    ``after`` : when the last claimed job was placed, and its id
+    """
+
+    after: tuple[datetime, UUID] = _FIRST
+
+
+def claim_incomplete(
+    *, agent: str, limit: int, position: GrowthRound | None = None
+) -> list[UUID]:
+    """Claim the next jobs of a round that run with fewer units than they need.
+
+    Moves the position on; back to the start after the last job. Without one, starts a round.
+    """
+    position = position or GrowthRound()
+    placed_at, after = position.after
     now = database_now()
+    values = {"agent": agent, "now": now, "limit": limit, "placed_at": placed_at, "after": after}
     until = now + timedelta(seconds=CLAIM_S)
-    return [
-        job
-        for (job,) in fetch_rows(
-            _CLAIM, {"agent": agent, "now": now, "until": until, "limit": limit}
-        )
-    ]
+    found = sorted(fetch_rows(_CLAIM, {**values, "until": until}))
+    position.after = found[-1] if len(found) == limit else _FIRST
+    return [job for _, job in found]
 
 
 def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
@@ -52,26 +72,36 @@ def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
         )
 
 
-def grow_jobs(given: Mapping[UUID, int], *, agent: str) -> set[UUID]:
-    """Count units that claimed running jobs were given; returns the ids of those changed.
+# cluster seconds that a predicted run loses: a part of those left, as large as that of the new units
+_FASTER: Final = """greatest(0.0,
+    j.{end} - greatest(0.0, %(now_s)s - j.started_s - j.suspended_for_s)
+) * d.units / (j.units + d.units)"""
+_GROW: Final = f"""
+UPDATE workloads_job AS j
+SET units = j.units + d.units, units_missing = j.units_missing - d.units,
+    units_pending = j.units_pending + d.units, updated_at = now(),
+    claimed_by = '', claimed_until = NULL, generation = j.generation + 1,
+    run_s = j.run_s - {_FASTER.format(end="run_s")},
+    run_high_s = j.run_high_s - {_FASTER.format(end="run_high_s")}
+FROM unnest(%(ids)s::uuid[], %(units)s::int[]) AS d(id, units)
+WHERE j.id = d.id AND j.state IN ('starting', 'running') AND j.claimed_by = %(agent)s
+  AND j.units_missing >= d.units
+RETURNING j.id
+"""
 
-    Records no event: the caller calls `record_given` last in the transaction.
+
+def grow_jobs(given: Mapping[UUID, int], *, agent: str, cluster_s: float) -> set[UUID]:
+    """Count units that claimed running jobs were given, and predict how long they run with them.
+
+    Returns the ids of the jobs that changed. Records no event: the caller calls `record_given` last
+    in the transaction.
     """
     if not given:
         return set()
     ids = sorted(given)
-    rows = fetch_rows(
-        """UPDATE workloads_job AS j
-           SET units = j.units + d.units, units_missing = j.units_missing - d.units,
-               units_pending = j.units_pending + d.units, updated_at = now(),
-               claimed_by = '', claimed_until = NULL, generation = j.generation + 1
-           FROM unnest(%s::uuid[], %s::int[]) AS d(id, units)
-           WHERE j.id = d.id AND j.state IN ('starting', 'running') AND j.claimed_by = %s
-             AND j.units_missing >= d.units
-           RETURNING j.id""",
-        [ids, [given[job] for job in ids], agent],
-    )
-    return {row[0] for row in rows}
+    units = [given[job] for job in ids]
+    values = {"ids": ids, "units": units, "agent": agent, "now_s": cluster_s}
+    return {job for (job,) in fetch_rows(_GROW, values)}
 
 
 def record_given(jobs: Sequence[tuple[UUID, str, UUID, UUID, int]]) -> None:
