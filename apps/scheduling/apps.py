@@ -1,4 +1,7 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import pre_delete
 
 
 class SchedulingConfig(AppConfig):
@@ -9,7 +12,14 @@ class SchedulingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Add the policies of other packages."""
+        """Add the policies of other packages, and guard the deletion of jobs."""
         from apps.scheduling.infrastructure.plugins import load_policies  # noqa: PLC0415
+        from apps.scheduling.services.fair_share import require_settled  # noqa: PLC0415
+        from apps.workloads.models import Job  # noqa: PLC0415
 
         load_policies()
+
+        def on_delete(instance: Job, **_: Any) -> None:
+            require_settled(instance)
+
+        pre_delete.connect(on_delete, sender=Job, weak=False)

@@ -11,6 +11,8 @@ from apps.common.core.errors import InvalidInputError
 from apps.scheduling.models import Decision
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.core.spec import parse_job
+from apps.workloads.core.targets import InstructionRate
+from apps.workloads.services import update_job
 from tests import factories
 from tests.scheduling.world import build, known, state_and_reason, waiting, work
 
@@ -82,6 +84,17 @@ def test_a_ceiling_outside_its_limits_is_refused(ceiling: object) -> None:
     with pytest.raises(InvalidInputError) as raised:
         parse_job({**JOB, "input_bytes": 9, "constraints": {"max_cost": ceiling}})
     assert raised.value.problems[0].pointer == "/constraints/max_cost"
+
+
+def test_a_change_of_the_target_keeps_the_cost_known() -> None:
+    works = waiting(known(), constraints={"max_cost": 50.0}, input_bytes=10**9)
+    with pytest.raises(InvalidInputError) as raised:
+        update_job(works.id, {"target": InstructionRate(1.0)})
+    (found,) = raised.value.problems
+    assert (found.pointer, found.code) == ("/target", "contradiction")
+    assert "ips contradicts constraints.max_cost" in found.detail
+    ends = waiting(known(), constraints={"max_cost": 50.0}, duration_s=60.0)
+    assert update_job(ends.id, {"target": InstructionRate(1.0)}).target_kind == "ips"
 
 
 def test_a_ceiling_needs_a_job_that_ends() -> None:

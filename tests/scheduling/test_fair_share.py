@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project, ProjectShare
+from apps.common.core.errors import ConflictError
 from apps.inventory.models import Cluster
 from apps.scheduling.core.fair_share import NOTHING, interval_weight
 from apps.scheduling.models import Allocation, Reservation
@@ -346,3 +347,24 @@ def test_a_project_with_a_share_can_be_deleted(client: Client) -> None:
     update_shares()
     assert client.delete("/api/v1/projects/vision/").status_code == 204
     assert not ProjectShare.objects.filter(project__name="vision").exists()
+
+
+def test_a_job_is_deleted_once_the_share_of_its_project_counts_it(settings: Any) -> None:
+    build("a")
+    owner = factories.project("owner")
+    (used,) = placed(known(), owner, 1)
+    update_shares()
+    at(NOW_S + HALF_LIFE_S)
+    end(used)
+    with pytest.raises(ConflictError, match="does not count the job yet"):
+        workloads.delete_job(used.id)
+    update_shares()
+    counted = dominant_shares()[owner.id]
+    workloads.delete_job(used.id)
+    update_shares()
+    assert dominant_shares()[owner.id] == pytest.approx(counted)
+    assert counted > 0.0
+    settings.FAIR_SHARE_HALF_LIFE_S = 0.0
+    (other,) = placed(known(), owner, 1)
+    end(other)
+    workloads.delete_job(other.id)

@@ -39,6 +39,12 @@ SELECT j.project_id, w.is_settled, sum(w.weight * w.cores), sum(w.weight * w.mem
        sum(w.weight * w.network_bps), sum(w.weight * w.storage_bytes)
 FROM weighted w JOIN workloads_job j ON j.id = w.job_id GROUP BY 1, 2
 """  # noqa: S608 - constants
+_SETTLED: Final = """
+SELECT NOT EXISTS (
+    SELECT FROM scheduling_allocation a
+    WHERE a.job_id = %(job)s AND (a.released_seq IS NULL OR a.released_seq > coalesce(
+        (SELECT sequence FROM accounts_projectshare WHERE project_id = %(project)s), 0)))
+"""
 _CAPACITY: Final = """
 SELECT coalesce(sum(cores), 0)::float8, coalesce(sum(memory_bytes), 0)::float8,
        coalesce(sum(network_bps), 0)::float8, coalesce(sum(storage_bytes), 0)::float8
@@ -103,6 +109,11 @@ def uses(*, after: int, until: int, now_s: float, half_life_s: float) -> Uses:
         side = found.settled if is_settled else found.others
         side[project] = (units, memory, network, storage)
     return found
+
+
+def is_settled(job: UUID, project: UUID) -> bool:
+    """Return whether the stored share of a project counts all allocations of a job as ended."""
+    return bool(fetch_rows(_SETTLED, {"job": job, "project": project})[0][0])
 
 
 def cluster_capacity() -> Amounts:

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from apps.accounts.models import Project, ProjectShare
 from apps.accounts.services import clear_shares, store_shares
+from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, try_acquire
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now, log_position
@@ -28,10 +29,12 @@ from apps.scheduling.selectors.fair_share import (
     Uses,
     cluster_capacity,
     is_on,
+    is_settled,
     project_shares,
     uses,
 )
 from apps.scheduling.services.proposals import SizedJob
+from apps.workloads.models import Job
 
 
 def update_shares() -> int:
@@ -104,6 +107,18 @@ def _settled(
     units, memory, network, storage = row.settled
     stored = (units, memory, network, storage)
     return total(decayed(stored, now_s - row.cluster_s, half_life_s), ended)
+
+
+def require_settled(job: Job) -> None:
+    """Check that the stored share of its project counts a job, so that its rows may be deleted.
+
+    Raises
+    ------
+    ConflictError : it does not yet; the next update counts it.
+    """
+    if is_on() and not is_settled(job.pk, job.project_id):
+        msg = "the fair share of its project does not count the job yet; delete it in some seconds"
+        raise ConflictError(msg)
 
 
 def in_fair_order(ready: Sequence[SizedJob], topology: Topology) -> list[SizedJob]:

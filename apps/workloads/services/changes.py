@@ -15,8 +15,10 @@ from apps.inventory.core.backends import MACHINES
 from apps.operations.services import record_events
 from apps.workloads.core.commands import require_target_of_command
 from apps.workloads.core.constraints import Constraints
+from apps.workloads.core.costs import require_known_cost
 from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES, JobState
 from apps.workloads.core.reasons import Reason
+from apps.workloads.core.targets import Target
 from apps.workloads.models import Job
 from apps.workloads.services.arrays import lock_array, release_after
 from apps.workloads.services.rows import job_event, lock_jobs, locked, row_event
@@ -111,6 +113,7 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
     Raises
     ------
     ConflictError : the job has ended, or the attribute cannot change after submission.
+    InvalidInputError : the job cannot have the target.
     """
     with transaction.atomic():
         job = locked(job_id)
@@ -121,8 +124,8 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
                 f"{', '.join(unchangeable)} cannot change after submission; only {changeable} can"
             )
             raise ConflictError(msg)
-        if job.program is not None and changes.get("target"):
-            require_target_of_command(changes["target"])
+        if target := changes.get("target"):
+            _require_target(job, target)
         if job.state in TERMINAL_STATES and changes.keys() - {"labels", "annotations", "name"}:
             msg = f"a {job.state} job has ended; only its name, labels and annotations can change"
             raise ConflictError(msg)
@@ -159,6 +162,19 @@ def _evaluate_again(job: Job) -> None:
 
 
 _CHANGEABLE = {"target", "priority", "labels", "annotations", "name"}
+
+
+def _require_target(job: Job, target: Target) -> None:
+    """Check that a job can have a target, as its submission would.
+
+    Raises
+    ------
+    InvalidInputError : it cannot.
+    """
+    if job.program is not None:
+        require_target_of_command(target)
+    if job.constraints.get("max_cost") is not None:
+        require_known_cost(target, input_bytes=job.input_bytes, duration_s=job.duration_s)
 
 
 def delete_job(job_id: UUID, *, expected: int | None = None) -> None:
