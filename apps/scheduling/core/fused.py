@@ -267,7 +267,7 @@ class FusedExpected(CompiledPolicy):
         if request.units > 1:
             servers, room = self._rankings.rooms(ranking)
         eligibility = Eligibility(servers, room, units, dropped)
-        if units < policies.min_units(request):
+        if units < request.min_units:
             return refused(state, request, eligibility, examined=0, seed=seed)
         scores = Scores(
             *(best.units, best.servers, best.key, np.full(best.units.size, np.nan), _UNKNOWN),
@@ -283,7 +283,7 @@ class FusedExpected(CompiledPolicy):
         if picked.size < min(request.units, units) and scores.units.size < units:
             scores = self._score_all(state, request, eligibility, seed)
             picked = self._pick(state, request, eligibility, scores)
-        if picked.size < policies.min_units(request):
+        if picked.size < request.min_units:
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = policies.ScoredSample(eligibility, scores, picked)

@@ -161,7 +161,7 @@ class AssembledPolicy:
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         eligibility = self._filter(state, request)
-        if eligibility.units < min_units(request):
+        if eligibility.units < request.min_units:
             return refused(state, request, eligibility, examined=0, seed=seed)
         scores = self._score_sample(state, request, eligibility, seed)
         picked = self._pick(state, request, eligibility, scores)
@@ -169,7 +169,7 @@ class AssembledPolicy:
         if picked.size < target and scores.units.size < eligibility.units:
             scores = self._score_all(state, request, eligibility, seed)
             picked = self._pick(state, request, eligibility, scores)
-        if picked.size < min_units(request):
+        if picked.size < request.min_units:
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = ScoredSample(eligibility, scores, picked)
@@ -313,11 +313,6 @@ def _unconstrained(request: Request) -> Request:
     if request.units > 1 or (request.locality is None and request.spread is None):
         return request
     return replace(request, locality=None, spread=None)
-
-
-def min_units(request: Request) -> int:
-    """Return the number of units without which the job does not start."""
-    return request.units if request.is_whole else 1
 
 
 def _placed(

@@ -149,6 +149,11 @@ class Request:
         return self.gang or self.locality is not None
 
     @property
+    def min_units(self) -> int:
+        """Units without which the job does not start."""
+        return self.units if self.is_whole else 1
+
+    @property
     def most_units(self) -> int:
         """Units that a policy may take that chooses their number itself."""
         most = 0 if self.goal is None else self.goal.most

@@ -27,10 +27,9 @@ _WAITS_FOR: Final = {
 
 def needs_of(request: Request, reason: RefusalReason) -> Needs:
     """Return what a refused request needs at least."""
-    is_whole = request.gang or request.locality is not None or request.spread is not None
     return Needs(
         waits_for=_WAITS_FOR.get(reason, WaitsFor.UNITS),
-        units=request.units if is_whole else 1,
+        units=request.min_units,
         on_one_server=request.locality is Within.SERVER,
         platforms=None if request.platforms is None else tuple(sorted(request.platforms)),
         labels=tuple(sorted(request.labels)),

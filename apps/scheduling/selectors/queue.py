@@ -148,7 +148,7 @@ def recent_submissions(known: Mapping[UUID, ShapeFacts], now_s: float) -> Submis
         if key in known or key in shapes:
             continue
         where = json.loads(constraints)
-        is_whole = gang or where.get("locality") or where.get("spread")
+        is_whole = gang or where.get("locality")
         labels = (where.get("labels") or {}).items()
         shapes[key] = ShapeFacts(
             key=key,

@@ -99,19 +99,17 @@ def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
 def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> "ShapeFacts":
     from apps.scheduling.core.start_queue import ShapeFacts  # noqa: PLC0415 - as above
 
-    is_whole = request.gang or request.locality is not None or request.spread is not None
-    fewest = request.units if is_whole else 1
     return ShapeFacts(
         key=uuid7(),
         jobs=(uuid7(),),
         kind=spec.target.kind,
         units=request.units,
-        fewest=fewest,
+        fewest=request.min_units,
         platforms=request.platforms,
         labels=request.labels,
         run=result.run,
         priority=spec.priority,
-        reserve_s=waits_before_reservation_s(fewest),
+        reserve_s=waits_before_reservation_s(request.min_units),
     )
 
 

@@ -8,7 +8,6 @@ from django.conf import settings
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.policies import min_units
 from apps.scheduling.core.reservations import SHORT_OF_UNITS, demand_of
 from apps.scheduling.core.types import RefusalReason
 from apps.scheduling.selectors import ClusterFollower
@@ -47,7 +46,7 @@ def reserve_for_waiting(
         snapshot = cluster.follow().snapshot()
         if refusal.request is None or refusal.topology is not snapshot.topology:
             continue
-        request = replace(refusal.request, units=min_units(refusal.request))
+        request = replace(refusal.request, units=refusal.request.min_units)
         if not is_late and demand_of(request) in failed:
             continue  # a plan reads all allocations, and another one fails too
         if reserve(refusal.job.id, request, snapshot, facts_of(snapshot.topology)):
@@ -62,5 +61,5 @@ def _may_reserve(refusal: Refusal) -> bool:
         refusal.request is not None
         and refusal.refused is not None
         and refusal.refused.reason in SHORT_OF_UNITS
-        and refusal.job.elapsed_s >= waits_before_reservation_s(min_units(refusal.request))
+        and refusal.job.elapsed_s >= waits_before_reservation_s(refusal.request.min_units)
     )

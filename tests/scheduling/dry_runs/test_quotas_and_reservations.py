@@ -1,5 +1,6 @@
 """Dry runs and submissions agree on quotas and on reservations."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.scheduling.dry_runs.scene import (
     other,
     quota,
 )
-from tests.scheduling.world import Greedy, agent, build, decide_again
+from tests.scheduling.world import FirstFree, Greedy, agent, build, decide_again
 
 pytestmark = pytest.mark.django_db
 
@@ -80,16 +81,26 @@ def test_a_policy_that_wants_more_than_the_maximum_would_get_the_size_of_the_job
     assert (answer["units"], stored.units, stored.units_missing) == (2, 2, 0)
 
 
+class Careless(FirstFree):
+    """Takes four units, whatever is requested."""
+
+    def place(self, *args: Any) -> Any:
+        """Serve the requests as if they were for four units."""
+        snapshot, requests, rng = args
+        return super().place(snapshot, [replace(one, units=4) for one in requests], rng)
+
+
 @override_settings(AGENT_RETRIES=0)
 def test_without_retries_a_lost_commit_would_refuse_the_job(
-    scene: Scene, greedy_policy: None
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build("a", "b")
-    greedy = scene._replace(agent=agent("agent-1", Greedy()))
+    monkeypatch.setattr("apps.scheduling.services.dry_run._policy", lambda _: Careless())
+    careless = scene._replace(agent=agent("agent-1", Careless()))
     quota("vision", limit=2)
     due = {"kind": "completion_time", "seconds": 100.0}
-    job = body(greedy, gigabytes=9, units=None, target=due)
-    answer, stored = greedy.check(job), greedy.submit(job)
+    job = body(careless, gigabytes=9, units=None, target=due)
+    answer, stored = careless.check(job), careless.submit(job)
     assert answer["reason"] == stored.reason_code == "CommitConflict"
     assert answer["summary"] == f"The job would wait: {stored.reason_message}."
     assert stored.reason_message == "other agents were faster in 1 attempt"
