@@ -1,6 +1,5 @@
 """The processes of a running instance and their commands."""
 
-import os
 import signal
 import sys
 from collections.abc import Mapping

@@ -239,7 +239,7 @@ def test_a_claim_of_an_incomplete_job_is_exclusive_and_released_after_a_refusal(
 def test_jobs_that_get_no_unit_do_not_hold_up_later_ones() -> None:
     """Each turn claims the next jobs of a round, in the order of their placement."""
     build("a")
-    fields = {"state": "running", "units": 1, "units_missing": 3, "gang": False}
+    fields: dict[str, Any] = {"state": "running", "units": 1, "units_missing": 3, "gang": False}
     first = factories.MOMENT
     jobs = [
         factories.job(**fields, name=f"j{n}", placed_at=first + timedelta(seconds=n))

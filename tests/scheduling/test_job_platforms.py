@@ -45,8 +45,7 @@ def servers_of(*jobs: Job) -> set[str]:
 def test_a_best_effort_job_without_a_size_runs_where_it_may(policy: str) -> None:
     of, target = known_on_both(), {"kind": "best_effort"}
     jobs = [
-        waiting(of, target=target, gang=False, policy=policy, constraints=ONLY_A)
-        for _ in range(4)
+        waiting(of, target=target, gang=False, policy=policy, constraints=ONLY_A) for _ in range(4)
     ]
     work(make_agent("agent-1"))
     assert servers_of(*jobs) == {"a1"}

@@ -133,6 +133,42 @@ def test_estimates_are_corrected_by_those_of_jobs_that_were_placed_lately() -> N
     assert start.p50_s == pytest.approx(later.p50_s - NOW_S + first.run_s / 10.0, rel=0.1)
 
 
+def checked(of: Job, **values: Any) -> float:
+    """Return the median start of a check of an equal job, in cluster seconds from now."""
+    spec = replace(spec_of(of), **values)
+    start = check_start(spec, check_job(spec, project=of.project_id), project=of.project_id)
+    assert start is not None
+    assert start.p50_s is not None
+    return start.p50_s
+
+
+def submitted(of: Job, **values: Any) -> float:
+    """Submit an equal job, and return the median of its estimate."""
+    equal = {"created_by": of.created_by, "project": of.project, **values}
+    new = job(of.application, of.input_bytes // 10**9, **equal)
+    decide()
+    decide()
+    estimate()
+    found = estimates(new)[-1].p50_s
+    assert found is not None
+    return found - NOW_S
+
+
+@pytest.mark.parametrize(
+    "values", [{"priority": 50}, {}], ids=["of a higher priority", "of the same request"]
+)
+def test_a_check_agrees_with_the_estimate_of_the_submitted_job(values: dict[str, Any]) -> None:
+    """One unit is busy, and ten equal jobs wait for it."""
+    build("a", cores=1)
+    user = factories.user()
+    first = job(known(), 100, created_by=user)
+    decide()
+    rest = [job(first.application, 50, created_by=user) for _ in range(10)]
+    decide()
+    before = checked(rest[0], **values)
+    assert before == pytest.approx(submitted(rest[0], **values), rel=0.25)
+
+
 def test_a_check_tells_when_a_job_that_waits_would_start() -> None:
     first, _, _ = busy_server()
     spec = replace(spec_of(first), units=1)

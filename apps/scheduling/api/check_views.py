@@ -27,7 +27,8 @@ def dry_run(request: Request) -> Response:
     spec = as_submitted(spec, project, caller_as_user(principal))
     require_accepted(spec, project)
     result = check_job(spec, project=project.pk)
-    return Response(represent_check(result, check_start(spec, result)))
+    start = check_start(spec, result, project=project.pk)
+    return Response(represent_check(result, start))
 
 
 class DryRunView(ApiView):

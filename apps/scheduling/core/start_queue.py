@@ -1,6 +1,7 @@
 """The queue of a cluster as the input of start estimates."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,6 +16,7 @@ from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.start_estimates import FreeUnits, RunningJob, WaitingGroup
 from apps.scheduling.core.start_kernel import NOBODY
 
+SAME_RUN: Final = 0.05  # relative difference of predicted run times of equal requests
 CLOSED: Final = -1  # the pool of units on servers that accept no job
 
 
@@ -25,6 +27,7 @@ class ShapeFacts:
     Attributes
     ----------
     jobs : ids, in the order of their submission
+    project : that submitted its first job; None = unknown
     is_satisfiable : False if servers must be added or opened before a job can start
     reserve_s : cluster seconds until its first job may get a reservation; infinite: never
     """
@@ -38,8 +41,17 @@ class ShapeFacts:
     labels: frozenset[str] = frozenset()
     run: RunTime | None = None
     priority: int = 0
+    project: UUID | None = None
     reserve_s: float = math.inf
     is_satisfiable: bool = True
+
+    def has_request_of(self, other: "ShapeFacts") -> bool:
+        """Whether jobs of another shape request the same, and take about as long."""
+        own, others = self.run, other.run
+        if own is not None and others is not None:
+            others = own if math.isclose(own.value, others.value, rel_tol=SAME_RUN) else others
+        rest = replace(other, key=self.key, jobs=self.jobs, reserve_s=self.reserve_s, run=others)
+        return rest == self
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,35 @@ class Holding:
     elapsed_s: float
     run: RunTime | None
     progress: float
+
+
+def in_turn(shapes: Sequence[ShapeFacts], shares: Mapping[UUID, float]) -> list[ShapeFacts]:
+    """Return shapes in the order in which agents evaluate them if all are woken.
+
+    As `workloads.services.shapes` orders them: the projects take turns; in each turn the highest
+    priority is first, then the smallest dominant share. O(n log n).
+
+    Parameters
+    ----------
+    shapes : those evaluated longest ago first
+    shares : dominant shares of the projects
+    """
+    turns = Counter[UUID | None]()
+    keys: list[tuple[int, int, float, int]] = []
+    for place, shape in sorted(enumerate(shapes), key=lambda each: -each[1].priority):
+        share = 0.0 if shape.project is None else shares.get(shape.project, 0.0)
+        keys.append((turns[shape.project], -shape.priority, share, place))
+        turns[shape.project] += 1
+    return [shapes[place] for *_, place in sorted(keys)]
+
+
+def joined(shapes: Sequence[ShapeFacts], new: ShapeFacts) -> list[ShapeFacts]:
+    """Return shapes with the jobs of a new one: at the end of an equal shape, or behind them."""
+    for place, shape in enumerate(shapes):
+        if shape.has_request_of(new):
+            own = replace(shape, jobs=[*shape.jobs, *new.jobs])
+            return [*shapes[:place], own, *shapes[place + 1 :]]
+    return [*shapes, new]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.run_time_fit import fit_recent
 from apps.scheduling.core.start_calibration import LEVELS, Scored
 from apps.scheduling.core.start_estimates import KNOWN_PROGRESS, History
-from apps.scheduling.core.start_queue import Holding, ShapeFacts
+from apps.scheduling.core.start_queue import Holding, ShapeFacts, in_turn, joined
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.shapes import WaitsFor
@@ -25,16 +25,10 @@ RECENT: Final = 400  # submissions that stand for the next ones
 ENDED: Final = 2000  # ended jobs of the history
 SCORED: Final = 1000  # earlier estimates that correct the next ones
 
-# In the order in which agents evaluate woken shapes (`workloads.services.shapes`).
 _SHAPES: Final = """
-SELECT s.id, s.key, s.priority, s.units, s.min_units, s.run_s, s.run_high_s, s.platforms,
-       s.labels, s.waits_for
-FROM workloads_waitingshape s
-LEFT JOIN unnest(%s::uuid[], %s::float8[]) AS shares(project, dominant)
-    ON shares.project = s.project_id
-ORDER BY row_number() OVER (
-    PARTITION BY s.project_id ORDER BY s.priority DESC, s.evaluated_at, s.id),
-    s.priority DESC, coalesce(shares.dominant, 0.0), s.evaluated_at, s.id
+SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
+       waits_for
+FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
 _JOBS: Final = """
 SELECT j.shape_id, j.id, j.submitted_s, j.target_kind FROM workloads_job j
@@ -72,23 +66,28 @@ WHERE placed_s > %s AND simulated_s IS NOT NULL ORDER BY placed_s DESC LIMIT %s
 """
 
 
-def waiting_queue(now_s: float) -> list[ShapeFacts]:
-    """Return the waiting shapes in the order of their evaluation, with at most 10,000 jobs."""
+def waiting_queue(now_s: float, new: ShapeFacts | None = None) -> list[ShapeFacts]:
+    """Return the waiting shapes in the order of their evaluation, with at most 10,000 jobs.
+
+    Parameters
+    ----------
+    new : of a job that is not submitted yet, where it would wait
+    """
     by_shape: dict[int, list[tuple[UUID, float, str]]] = {}
     for shape, job, submitted_s, kind in fetch_rows(_JOBS, [MAX_JOBS]):
         by_shape.setdefault(shape, []).append((job, submitted_s, kind))
-    shares = dominant_shares()
-    return [
+    shapes = [
         _shape(row[1:], by_shape[row[0]], now_s)
-        for row in fetch_rows(_SHAPES, [list(shares), list(shares.values())])
+        for row in fetch_rows(_SHAPES)
         if row[0] in by_shape
     ]
+    return in_turn(shapes if new is None else joined(shapes, new), dominant_shares())
 
 
 def _shape(
     row: Sequence[Any], jobs: Sequence[tuple[UUID, float, str]], now_s: float
 ) -> ShapeFacts:
-    key, priority, units, fewest, run_s, high_s, platforms, labels, waits_for = row
+    key, priority, project, units, fewest, run_s, high_s, platforms, labels, waits_for = row
     names = None if platforms is None else json.loads(platforms)
     waited_s = now_s - jobs[0][1]
     return ShapeFacts(
@@ -101,6 +100,7 @@ def _shape(
         labels=frozenset(json.loads(labels)),
         run=_run(run_s, high_s),
         priority=priority,
+        project=project,
         reserve_s=max(0.0, waits_before_reservation_s(fewest) - waited_s),
         is_satisfiable=waits_for == WaitsFor.UNITS,
     )

@@ -1,5 +1,6 @@
 """Dry runs in the web process, on its own copy of the cluster."""
 
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -81,10 +82,16 @@ def _is_copied_first(spec: JobSpec, snapshot: Snapshot) -> bool:
     return is_awaited(newest_run(spec.application))
 
 
-def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
+def check_start(
+    spec: JobSpec, result: DryRunResult, *, project: UUID | None = None
+) -> "NewStart | None":
     """Predict when a job starts whose dry run says that it waits for units; None otherwise.
 
     Costs a few simulations of the queue.
+
+    Parameters
+    ----------
+    project : to which it would be submitted; None = it takes turns as a project of its own
     """
     is_simulated = result.outcome == "waits" and result.reason not in _NOT_SIMULATED
     if not is_simulated or result.request is None:
@@ -92,7 +99,7 @@ def check_start(spec: JobSpec, result: DryRunResult) -> "NewStart | None":
     # the simulation is compiled: only a web process that checks such a job imports numba
     from apps.scheduling.services.start_estimates import start_of_new  # noqa: PLC0415
 
-    shape = _shape(spec, result.request, result)
+    shape = replace(_shape(spec, result.request, result), project=project)
     return start_of_new(shape, frozen_cluster(), np.random.default_rng())
 
 

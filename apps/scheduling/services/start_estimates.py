@@ -112,7 +112,7 @@ def _score() -> None:
 def start_of_new(shape: ShapeFacts, snapshot: Snapshot, rng: np.random.Generator) -> NewStart:
     """Estimate the start of a job that would be submitted now. Costs `NEW_DRAWS` simulations."""
     now_s = cluster_now()
-    facts, queue = _queue([*waiting_queue(now_s), shape], snapshot, now_s)
+    facts, queue = _queue(waiting_queue(now_s, new=shape), snapshot, now_s)
     starts = estimate_starts(queue, rng, draws=NEW_DRAWS)
     own = _waits(starts)[[facts.jobs.index(shape.jobs[0])]]
     ((_, p50_s, p90_s, _),) = calibrate(own, scored_estimates(now_s)).tolist()

@@ -40,9 +40,7 @@ class GrowthRound:
     after: tuple[datetime, UUID] = _FIRST
 
 
-def claim_incomplete(
-    *, agent: str, limit: int, position: GrowthRound | None = None
-) -> list[UUID]:
+def claim_incomplete(*, agent: str, limit: int, position: GrowthRound | None = None) -> list[UUID]:
     """Claim the next jobs of a round that run with fewer units than they need.
 
     Moves the position on; back to the start after the last job. Without one, starts a round.
@@ -72,7 +70,7 @@ def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
         )
 
 
-# cluster seconds that a predicted run loses: a part of those left, as large as that of the new units
+# cluster seconds that a predicted run loses: of those left, the part of the new units
 _FASTER: Final = """greatest(0.0,
     j.{end} - greatest(0.0, %(now_s)s - j.started_s - j.suspended_for_s)
 ) * d.units / (j.units + d.units)"""
@@ -87,14 +85,14 @@ FROM unnest(%(ids)s::uuid[], %(units)s::int[]) AS d(id, units)
 WHERE j.id = d.id AND j.state IN ('starting', 'running') AND j.claimed_by = %(agent)s
   AND j.units_missing >= d.units
 RETURNING j.id
-"""
+"""  # noqa: S608 - constants
 
 
 def grow_jobs(given: Mapping[UUID, int], *, agent: str, cluster_s: float) -> set[UUID]:
     """Count units that claimed running jobs were given, and predict how long they run with them.
 
-    Returns the ids of the jobs that changed. Records no event: the caller calls `record_given` last
-    in the transaction.
+    Returns the ids of the jobs that changed. Records no event: the caller calls `record_given`
+    last in the transaction.
     """
     if not given:
         return set()

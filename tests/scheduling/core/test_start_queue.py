@@ -11,7 +11,14 @@ from apps.scheduling.core.reservations import Reservation
 from apps.scheduling.core.run_time import RunTime
 from apps.scheduling.core.start_classes import class_of
 from apps.scheduling.core.start_kernel import NOBODY
-from apps.scheduling.core.start_queue import Holding, QueueFacts, ShapeFacts, queue_facts
+from apps.scheduling.core.start_queue import (
+    Holding,
+    QueueFacts,
+    ShapeFacts,
+    in_turn,
+    joined,
+    queue_facts,
+)
 from tests.scheduling.core.clusters import frozen, idle, topology
 
 CLUSTER = topology(
@@ -95,3 +102,27 @@ def test_classes_tell_the_kind_of_the_target_and_the_size() -> None:
     assert class_of("ips", 7) == "ips, 2-7 units"
     assert class_of("qps", 31) == "qps, 8-31 units"
     assert class_of("qps", 32) == "qps, 32 units or more"
+
+
+def test_projects_take_turns_then_priority_then_share_then_age() -> None:
+    one, two, three = (UUID(int=n) for n in (1, 2, 3))
+    a, b = shape(1, project=one), shape(2, project=one, priority=5)
+    c, d = shape(3, project=two), shape(4, project=three)
+    order = in_turn([a, b, c, d], {one: 0.0, two: 0.5, three: 0.1})
+    assert order == [b, d, c, a]
+    assert in_turn([c, d], {}) == [c, d]
+
+
+def test_a_new_job_joins_the_shape_with_its_request() -> None:
+    first, second = shape(1, jobs=2, reserve_s=5.0), shape(2, units=2, fewest=2)
+    equal = shape(9, run=RunTime(51.0, 110.0))
+    own, other = joined([first, second], equal)
+    assert (own.jobs, own.run, other) == ([*first.jobs, *equal.jobs], first.run, second)
+    for new in (
+        replace(equal, priority=1),
+        replace(equal, project=UUID(int=7)),
+        replace(equal, run=RunTime(60.0, 110.0)),
+        replace(equal, run=None),
+        replace(equal, labels=frozenset({"zone=1"})),
+    ):
+        assert joined([first, second], new) == [first, second, new]
