@@ -110,6 +110,7 @@ ALLOWED: Final = {
             "operations.selectors.events_after",
             "scheduling.api.reads.jobs_on",
             "scheduling.selectors.decisions.decisions_at",
+            "scheduling.selectors.fair_share.is_settled",
             "scheduling.selectors.quotas.standings",
             "scheduling.selectors.waits.start_scores",
             "scheduling.selectors.waits.waiting_jobs",
