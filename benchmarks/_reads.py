@@ -16,7 +16,7 @@ from apps.common.api.views import ListView
 from apps.dashboard.core.application_query import SORTS, STANDINGS
 from apps.dashboard.core.job_query import FLAGS, GROUPS, STATES
 from apps.dashboard.core.ranges import RANGES_S
-from apps.dashboard.views.figures import FIGURES
+from apps.dashboard.views.figure_sources import FIGURES
 from apps.inventory.models import Platform, Server
 from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun

@@ -15,7 +15,7 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
-from apps.dashboard.views.figures import FIGURES
+from apps.dashboard.views.figure_sources import FIGURES
 from apps.inventory.models import Cluster, Server
 from apps.workloads.models import Job
 from tests import factories

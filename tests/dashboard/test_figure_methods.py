@@ -3,7 +3,7 @@
 import pytest
 
 from apps.dashboard.core.figure_methods import method_text
-from apps.dashboard.views.figures import FIGURES
+from apps.dashboard.views.figure_sources import FIGURES
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))

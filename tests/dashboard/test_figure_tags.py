@@ -6,7 +6,6 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 
-from apps.dashboard.views import figures
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -14,9 +13,8 @@ POWER = "/figures/power/?range=24h"
 
 
 @pytest.fixture(autouse=True)
-def uncached(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Read the data of a figure at every request."""
-    monkeypatch.setattr(figures, "CACHE_S", 0.0)
+def uncached() -> Iterator[None]:
+    """Begin with no figure that an earlier test has cached."""
     cache.clear()
     yield
     cache.clear()

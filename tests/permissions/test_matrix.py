@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 from pytest_django import DjangoDbBlocker, Settings
 
-from apps.dashboard.views.figures import FIGURES as DRAWN
+from apps.dashboard.views.figure_sources import FIGURES as DRAWN
 from tests.permissions.routes import METHODS, Route, all_routes
 from tests.permissions.rules import (
     BLIND,
