@@ -15,6 +15,7 @@ from apps.classification.models import Drift, MatrixRevision, Revision
 from apps.classification.selectors import cells_in
 from apps.dashboard.figures import matrix_heatmap
 from apps.dashboard.selectors import classification as selectors
+from apps.dashboard.selectors import revisions as revision_selectors
 from apps.dashboard.selectors.classification import MatrixQuery
 from apps.operations.models import Operation
 from tests import factories
@@ -117,8 +118,8 @@ def test_a_requested_old_revision_is_listed(
 ) -> None:
     for number in (1, 2, 3):
         revision(number, is_current=number == 3)
-    monkeypatch.setattr(selectors, "REVISIONS_SHOWN", 2)
-    revisions = selectors.revisions(MatrixQuery(MatrixName.CAUSED, 1))
+    monkeypatch.setattr(revision_selectors, "REVISIONS_SHOWN", 2)
+    revisions = revision_selectors.revisions(MatrixQuery(MatrixName.CAUSED, 1))
     assert [row.revision.number for row in revisions.rows] == [3, 2, 1]
     assert (revisions.all, revisions.shown) == (3, revisions.rows[2])
 

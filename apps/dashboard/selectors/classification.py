@@ -1,4 +1,4 @@
-"""Data of the Classification page: matrices, their revisions and their accuracy."""
+"""Data of the Classification page: matrices, their accuracy, drift and retraining."""
 
 import math
 from collections.abc import Mapping
@@ -7,14 +7,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from django.db.models import F, Func, IntegerField, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from apps.classification.core.cells import Cells
 from apps.classification.core.matrix import MatrixName, Scale
-from apps.classification.models import Drift, MatrixRevision, Revision, RevisionReason
+from apps.classification.models import Drift, MatrixRevision
 from apps.classification.selectors import cells_in
-from apps.dashboard.core import formats
 from apps.dashboard.core.profile_text import MATRIX_MEANS, MATRIX_NAMES, column_name, drift_text
 from apps.dashboard.figures.calibration import Calibration
 from apps.dashboard.figures.matrix_heatmap import PAGE_ROWS, MatrixHeat
@@ -26,15 +25,8 @@ from apps.operations.models import Operation
 from apps.workloads.models import Application
 
 DEFAULT_MATRIX = MatrixName.TOLERATED
-REVISIONS_SHOWN = 15
 REVISIONS_DRAWN = 40
 DRIFTED_SHOWN = 8
-REASONS = {
-    RevisionReason.LIBRARY.value: "new library",
-    RevisionReason.ROWS.value: "new rows",
-    RevisionReason.SCHEDULE.value: "schedule",
-    RevisionReason.REQUEST.value: "request",
-}
 RECLASSIFY = "classification.reclassify"
 
 
@@ -268,98 +260,7 @@ def _without_cells(query: MatrixQuery) -> MatrixRevision | None:
     return _revision_rows(query).only("revision_id", "singular_values", "evaluation").first()
 
 
-# ---- revisions ----
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionRow:
-    """One revision, with its accuracy on the selected matrix.
-
-    Attributes
-    ----------
-    p90, covered : None = not evaluated yet, or too few rows
-    """
-
-    revision: Revision
-    reason: str
-    library_rows: int
-    live_rows: int
-    p90: float | None
-    covered: float | None
-    is_points: bool
-    is_too_small: bool
-    shown: bool
-
-    @property
-    def covered_text(self) -> str:
-        """Share of hidden cells inside 90 % intervals, or the reason why there is none."""
-        if self.covered is not None:
-            return formats.percent(self.covered)
-        return "too few cells" if self.is_too_small else "not evaluated yet"
-
-    @property
-    def p90_text(self) -> str:
-        """The p90 error with its unit."""
-        if self.p90 is None:
-            return "–"
-        return (
-            f"{formats.significant(100 * self.p90, 2)} points"
-            if self.is_points
-            else formats.percent(self.p90)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Revisions:
-    """The latest revisions and their total number."""
-
-    rows: tuple[RevisionRow, ...]
-    all: int
-    current: Revision | None
-
-    @property
-    def shown(self) -> RevisionRow | None:
-        """The revision shown on the page."""
-        return next((row for row in self.rows if row.shown), None)
-
-
-def revisions(query: MatrixQuery) -> Revisions:
-    """Return the latest revisions, newest first, and the requested one; four statements."""
-    latest = list(Revision.objects.order_by("-number")[:REVISIONS_SHOWN])
-    current = next((row for row in latest if row.is_current), None)
-    if current is None:
-        current = Revision.objects.filter(is_current=True).first()
-    number = query.revision or (current.number if current else None)
-    if number is not None and all(row.number != number for row in latest):
-        latest += list(Revision.objects.filter(number=number))
-    counts = {
-        row["revision_id"]: row
-        for row in MatrixRevision.objects.filter(
-            revision__in=[row.number for row in latest], matrix=query.matrix.value
-        )
-        .annotate(all_rows=Func(F("rows"), function="cardinality", output_field=IntegerField()))
-        .values("revision_id", "all_rows", "library_rows", "evaluation")
-    }
-    rows = tuple(_revision(row, counts.get(row.number), query, number) for row in latest)
-    return Revisions(rows, Revision.objects.count(), current)
-
-
-def _revision(
-    row: Revision, counts: Mapping[str, Any] | None, query: MatrixQuery, number: int | None
-) -> RevisionRow:
-    stored = counts or {"all_rows": 0, "library_rows": 0, "evaluation": {}}
-    report = stored["evaluation"] if stored["evaluation"].get("rows") else {}
-    return RevisionRow(
-        revision=row,
-        reason=REASONS.get(row.reason, row.reason),
-        library_rows=stored["library_rows"],
-        live_rows=stored["all_rows"] - stored["library_rows"],
-        p90=report.get("p90"),
-        covered=report.get("covered"),
-        is_points=query.matrix.scale is Scale.SCORE,
-        is_too_small=stored["evaluation"].get("rows") == 0,
-        shown=row.number == number,
-    )
+# ---- matrices ----
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from django.shortcuts import render
 from apps.accounts.core.roles import Role
 from apps.dashboard.figures.matrix_heatmap import height
 from apps.dashboard.selectors import classification as selectors
+from apps.dashboard.selectors.revisions import revisions as revisions_shown
 from apps.dashboard.views.access import has_role, page
 
 
@@ -18,7 +19,7 @@ def classification(request: HttpRequest) -> HttpResponse:
     Http404 : the address asks for a revision that does not exist.
     """
     query = selectors.read_query(request.GET)
-    revisions = selectors.revisions(query)
+    revisions = revisions_shown(query)
     if query.revision is not None and revisions.shown is None:
         raise Http404(f"There is no revision {query.revision}")
     stored = selectors.row_names(query)
