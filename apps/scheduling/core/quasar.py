@@ -18,8 +18,8 @@ from apps.scheduling.core import chance, expected, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.goals import Goal
-from apps.scheduling.core.places import place_of
-from apps.scheduling.core.policies import AssembledPolicy, ScoredSample
+from apps.scheduling.core.places import first_of_each, place_of
+from apps.scheduling.core.policies import AssembledPolicy, ScoredSample, unconstrained
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import MAX_CANDIDATES, Placed, Refused, Request, Within
 
@@ -65,6 +65,12 @@ class Quasar(AssembledPolicy):
             score=quality, is_full=True,
         )  # fmt: skip
 
+    def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
+        if request.goal is None:
+            return super()._decide_sized(state, request, seed)
+        # sized to one unit, a job may still get several, which keep its locality and spread
+        return self._decide(state, request, seed)
+
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         goal = request.goal
         if goal is None:
@@ -74,7 +80,7 @@ class Quasar(AssembledPolicy):
         found = self._allocate(state, request, eligibility, seed)
         if found is None or not found.is_met:
             # what sizing gives is as close to the target as resources that may be free allow
-            return super()._decide(state, request, seed)
+            return super()._decide(state, unconstrained(request), seed)
         return self._outcome(state, request, eligibility, found, seed)
 
     def _allocate(
@@ -163,11 +169,11 @@ def _places(state: BatchState, request: Request, ranked: Shorts) -> list[Shorts]
         return [ranked[i : i + 1] for i in range(ranked.size)]
     if request.locality is None and request.spread in {None, Within.SERVER}:
         return [ranked]
-    places = place_of(state.snapshot.topology, request.locality or request.spread)[ranked]
-    first = np.sort(np.unique(places, return_index=True)[1])
-    if request.locality is None:
-        return [ranked[first]]
-    return [ranked[places == places[i]] for i in first]
+    topology = state.snapshot.topology
+    if request.spread is not None:
+        ranked = ranked[first_of_each(place_of(topology, request.spread)[ranked])]
+    groups = place_of(topology, request.locality)[ranked]
+    return [ranked[groups == groups[i]] for i in first_of_each(groups)]
 
 
 def _free_units(state: BatchState, parts: list[tuple[int, int]]) -> Ints:

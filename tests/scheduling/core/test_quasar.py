@@ -99,6 +99,28 @@ def test_spread_takes_one_unit_of_each_server() -> None:
     assert servers(outcome) == [0, 1, 2]
 
 
+def test_a_target_that_needs_more_units_than_its_size_keeps_the_spread() -> None:
+    outcome = decided("quasar", asked(rate(150.0), 1, spread=Within.SERVER))
+    assert servers(outcome) in ([0, 1], [0, 2])
+
+
+def test_a_target_that_needs_more_units_than_its_size_keeps_the_locality() -> None:
+    outcome = decided("quasar", asked(rate(450.0), 1, locality=Within.SERVER))
+    assert servers(outcome) == [0]  # no server alone meets it
+
+
+def test_units_of_a_target_are_apart_below_one_switch() -> None:
+    racks = topology((2,) * 6, platforms=("J",), racks=3, switches=("agg-1", "agg-1", "agg-2"))
+    goal = Goal(profile(kind="analytics", base_rate=100.0, speeds=(1.0,)), InstructionRate(150.0))
+    spec = request(
+        *(1,), goal=goal, platform_speed=np.ones(1), locality=Within.SWITCH, spread=Within.RACK
+    )
+    outcome = decided("quasar", spec, idle(racks))
+    assert isinstance(outcome, Placed)
+    assert set(racks.server_rack[racks.unit_server[outcome.units]].tolist()) == {0, 1}
+    assert outcome.wanted == outcome.units.size == 2
+
+
 def test_an_unreachable_target_gets_the_size_that_sizing_found() -> None:
     outcome = decided("quasar", asked(rate(1e6), 3))
     assert servers(outcome) == [0, 0, 0]
