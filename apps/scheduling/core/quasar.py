@@ -17,7 +17,7 @@ from apps.inventory.core.snapshot import Floats, Ints, Shorts
 from apps.scheduling.core import chance, expected, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.goals import Goal
+from apps.scheduling.core.goals import Curves, Goal
 from apps.scheduling.core.places import first_of_each, place_of
 from apps.scheduling.core.policies import AssembledPolicy, ScoredSample, unconstrained
 from apps.scheduling.core.scorers import Scores
@@ -87,8 +87,8 @@ class Quasar(AssembledPolicy):
         self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
     ) -> Allocation | None:
         """Return the first place with enough units: anywhere, one server, or one rack."""
-        servers = np.flatnonzero(eligibility.servers).astype(np.int32)
-        if not servers.size or request.goal is None:
+        servers, goal = np.flatnonzero(eligibility.servers).astype(np.int32), request.goal
+        if not servers.size or goal is None:
             return None
         ranked = servers[
             np.lexsort(
@@ -96,8 +96,8 @@ class Quasar(AssembledPolicy):
             )
         ]
         best = None
-        for place in _places(state, request, ranked):
-            found = allocate(state, request, request.goal, eligibility, place)
+        for place in _places(state, request, goal, eligibility, ranked):
+            found = allocate(state, request, goal, eligibility, place)
             if found.is_met:
                 return found
             best = found if best is None or found.rate > best.rate else best
@@ -138,10 +138,8 @@ def allocate(
     ----------
     ranked : servers, best first
     """
-    topology = state.snapshot.topology
-    curves = goal.curves(topology.platform_name)
-    _, own, neighbours, _ = expected.expectations(state, request, ranked).T
-    alone = curves.base[topology.server_platform[ranked]] * own * neighbours
+    curves = goal.curves(state.snapshot.topology.platform_name)
+    alone = _rates_alone(state, request, curves, ranked)
     peak = int(np.argmax(curves.up)) + 1
     parts: list[tuple[int, int]] = []
     total, units, before, rate = 0.0, 0, 0.0, 0.0
@@ -163,10 +161,38 @@ def allocate(
     return Allocation(parts, is_met=False, rate=rate)
 
 
-def _places(state: BatchState, request: Request, ranked: Shorts) -> list[Shorts]:
+def _rates_alone(state: BatchState, request: Request, curves: Curves, servers: Shorts) -> Floats:
+    """(n,) work per second of one unit on each server."""
+    _, own, neighbours, _ = expected.expectations(state, request, servers).T
+    rates: Floats = curves.base[state.snapshot.topology.server_platform[servers]]
+    return rates * own * neighbours
+
+
+def _alone(
+    state: BatchState, request: Request, goal: Goal, eligibility: Eligibility, ranked: Shorts
+) -> list[Shorts]:
+    """Return each server that could meet a target which those before it do not.
+
+    A server with no more room than an earlier one, and no higher rate, cannot. O(S · room).
+    """
+    curves = goal.curves(state.snapshot.topology.platform_name)
+    rates = _rates_alone(state, request, curves, ranked).tolist()
+    rooms = eligibility.room[ranked].tolist()
+    highest = np.full(max(rooms) + 1, -1.0)  # rate of an earlier server with that room or more
+    chosen = []
+    for position, (rate, room) in enumerate(zip(rates, rooms, strict=True)):
+        if rate > highest[room]:
+            highest[: room + 1] = np.maximum(highest[: room + 1], rate)
+            chosen.append(ranked[position : position + 1])
+    return chosen
+
+
+def _places(
+    state: BatchState, request: Request, goal: Goal, eligibility: Eligibility, ranked: Shorts
+) -> list[Shorts]:
     """Return the servers that may be combined, in the order of the best of each group."""
     if request.locality is Within.SERVER:
-        return [ranked[i : i + 1] for i in range(ranked.size)]
+        return _alone(state, request, goal, eligibility, ranked)
     if request.locality is None and request.spread in {None, Within.SERVER}:
         return [ranked]
     topology = state.snapshot.topology
