@@ -235,6 +235,32 @@ def test_spread_keeps_the_units_apart(policy: Policy, within: Within) -> None:
     assert np.unique(places).size == units
 
 
+BOTH = [
+    (Within.RACK, Within.SERVER, 3),
+    (Within.SWITCH, Within.SERVER, 7),
+    (Within.SWITCH, Within.RACK, 2),
+]
+
+
+@pytest.mark.parametrize(("within", "apart", "units"), BOTH)
+def test_units_of_one_place_can_be_apart_within_it(
+    policy: Policy, within: Within, apart: Within, units: int
+) -> None:
+    cluster = topology((8,) * 20, racks=5, switches=SWITCHES)
+    snapshot = loaded(cluster, 0.4, np.random.default_rng(9))
+    (outcome,) = place(policy, snapshot, request(units, locality=within, spread=apart))
+    servers = cluster.unit_server[outcome.units]
+    assert np.unique(place_of(cluster, within)[servers]).size == 1
+    assert np.unique(place_of(cluster, apart)[servers]).size == outcome.units.size == units
+
+
+def test_units_apart_in_one_rack_wait_for_enough_of_its_servers(policy: Policy) -> None:
+    snapshot = busy(idle(topology((2, 2, 2, 2), racks=1)), 4, 5, 6, 7)
+    spec = request(3, locality=Within.RACK, spread=Within.SERVER)
+    (outcome,) = place(policy, snapshot, spec)
+    assert outcome.reason is RefusalReason.SPREAD_SHORT
+
+
 def test_a_job_larger_than_any_server_cannot_be_local_to_one(policy: Policy) -> None:
     spec = request(5, locality=Within.SERVER)
     (outcome,) = place(policy, idle(topology((4, 4))), spec)

@@ -122,6 +122,21 @@ def test_a_new_reason_is_a_new_decision() -> None:
     assert state_and_reason(job) == ("queued", "NoMatchingServer")
 
 
+def test_units_limited_to_one_server_are_refused_if_they_must_be_apart() -> None:
+    build("a", "b", "c", "d")
+    batch = factories.application(kind="batch")
+    factories.profile(batch)
+    fields = {"target": {"kind": "best_effort"}, "constraints": {"spread": "server"}}
+    job = waiting(batch, units_requested=4, **fields)
+    work(make_agent("agent-1"))
+    assert state_and_reason(job) == ("queued", "NoMatchingServer")
+    job.refresh_from_db()
+    assert job.reason_message == (
+        "the 4 units cannot be spread, because those of a batch application share one server;"
+        " remove the spread, or request one unit"
+    )
+
+
 def test_a_waiting_job_is_placed_once_there_is_room() -> None:
     copy = build("a", cores=2)
     holder = claimed()

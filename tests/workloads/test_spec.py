@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.common.core.errors import InvalidInputError
+from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.guarantees import JobLimits, QualityGuarantee
 from apps.workloads.core.spec import parse_changes, parse_job
@@ -143,10 +143,36 @@ def test_all_constraints_are_parsed() -> None:
     assert parse_job({**SHORT, "constraints": constraints}).constraints == expected
 
 
-def test_units_cannot_be_together_on_one_server_and_apart() -> None:
-    constraints = {"locality": "server", "spread": "server"}
-    problems = problems_of({**SHORT, "constraints": constraints})
-    assert problems["/constraints/spread"] == "contradiction"
+@pytest.mark.parametrize(
+    ("locality", "spread", "detail"),
+    [
+        ("server", "server", "must be null while locality is server, not 'server'"),
+        ("server", "rack", "must be null while locality is server, not 'rack'"),
+        ("server", "switch", "must be null while locality is server, not 'switch'"),
+        ("rack", "rack", "must be server or null while locality is rack, not 'rack'"),
+        ("rack", "switch", "must be server or null while locality is rack, not 'switch'"),
+        (
+            *("switch", "switch"),
+            "must be server, rack or null while locality is switch, not 'switch'",
+        ),
+    ],
+)
+def test_units_cannot_be_together_in_a_place_and_not_two_in_it(
+    locality: str, spread: str, detail: str
+) -> None:
+    constraints = {"locality": locality, "spread": spread}
+    with pytest.raises(InvalidInputError) as caught:
+        parse_job({**SHORT, "constraints": constraints})
+    assert caught.value.problems == [FieldProblem("/constraints/spread", "contradiction", detail)]
+
+
+@pytest.mark.parametrize(
+    ("locality", "spread"), [("rack", "server"), ("switch", "server"), ("switch", "rack")]
+)
+def test_units_in_one_place_can_be_apart_within_it(locality: str, spread: str) -> None:
+    constraints = {"locality": locality, "spread": spread}
+    expected = Constraints(locality=locality, spread=spread)
+    assert parse_job({**SHORT, "constraints": constraints}).constraints == expected
 
 
 @pytest.mark.parametrize("data", [None, [], "job", 3])

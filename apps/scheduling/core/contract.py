@@ -4,7 +4,7 @@ A check makes a policy, lets it decide on small clusters, and raises `ContractEr
 the contract. ``berth policy test`` and the tests run all of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Snapshot, Topology
+from apps.inventory.core.snapshot import Shorts, Snapshot, Topology
+from apps.scheduling.core.capacity import SLACK, unit_vectors
 from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.places import place_of
 from apps.scheduling.core.types import (
     MAX_CANDIDATES,
     Placed,
@@ -28,7 +30,28 @@ from apps.scheduling.core.types import (
 Make = Callable[[], Policy]
 SHARE: Final = (4e9, 6.25e8, 3e10)  # memory bytes, network bits/s, storage bytes per unit
 SIZES: Final = (4, 8, 16, 1, 2, 4, 8, 16)
-ROUNDS: Final = 20  # random batches of the check of capacity
+ROUNDS: Final = 20  # random batches of the checks of capacity and of constraints
+RESOURCES: Final = ("memory", "network", "storage")
+DISK: Final = frozenset({"disk=ssd"})
+# gangs that fit on 16 servers of 8 units in four racks (`_in_racks`), a third of them busy
+CONSTRAINED: Final[tuple[Mapping[str, Any], ...]] = (
+    {"units": 8, "labels": DISK},
+    {"units": 8, "platforms": frozenset({"A"})},
+    {"units": 6, "excluded": frozenset({1, 2, 4, 7, 8, 11, 13, 14})},
+    {"units": 12, "unit_memory_bytes": 3 * SHARE[0]},
+    {"units": 12, "unit_network_bps": 3 * SHARE[1]},
+    {"units": 12, "unit_storage_bytes": 3 * SHARE[2]},
+    {"units": 4, "locality": Within.SERVER},
+    {"units": 8, "locality": Within.RACK},
+    {"units": 24, "locality": Within.SWITCH},
+    {"units": 8, "spread": Within.SERVER},
+    {"units": 4, "spread": Within.RACK},
+    {"units": 3, "spread": Within.SWITCH},
+    {"units": 4, "locality": Within.RACK, "spread": Within.SERVER},
+    {"units": 6, "locality": Within.SWITCH, "spread": Within.SERVER},
+    {"units": 2, "locality": Within.SWITCH, "spread": Within.RACK},
+)
+PLACES: Final = tuple((each.get("locality"), each.get("spread")) for each in CONSTRAINED)
 
 
 class ContractError(AssertionError):
@@ -202,6 +225,98 @@ def _spreads_units(make: Make) -> None:
     _expect(len(servers) == 5, f"chose {len(servers)} servers for 5 units with spread")
 
 
+def _meets_each_constraint(make: Make) -> None:
+    snapshot = _in_racks(loaded((8,) * 16, 40, 9))
+    for fields in CONSTRAINED:
+        wish = job(gang=True, **fields)
+        (outcome,) = _decide(make, snapshot, wish)
+        _expect(
+            isinstance(outcome, Placed), f"refused {_stated(fields)}, for which units are free"
+        )
+        _expect_constraints(snapshot, [(wish, outcome)])
+
+
+def _meets_random_constraints(make: Make) -> None:
+    for seed in range(ROUNDS):
+        rng = np.random.default_rng(seed)
+        sizes = tuple(rng.choice([1, 2, 4, 8, 16], 16).tolist())
+        snapshot = _in_racks(loaded(sizes, int(rng.integers(sum(sizes) // 2)), seed))
+        wishes = [_random_job(rng, number) for number in range(4)]
+        outcomes = _decide(make, snapshot, *wishes, seed=seed)
+        _expect_constraints(snapshot, list(zip(wishes, outcomes, strict=True)))
+
+
+def _in_racks(snapshot: Snapshot) -> Snapshot:
+    """Return 16 servers in four racks, two of them below one switch; a third has no label."""
+    servers = np.arange(16, dtype=np.int32)
+    topology = replace(
+        snapshot.topology,
+        server_rack=servers // 4,
+        rack_name=tuple(f"rack-{i}" for i in range(4)),
+        rack_switch=("switch-0", "switch-0", "switch-1", ""),
+        server_labels=tuple(DISK if i % 3 else frozenset() for i in range(16)),
+    )
+    return replace(snapshot, topology=topology)
+
+
+def _random_job(rng: np.random.Generator, number: int) -> Request:
+    within, apart = PLACES[int(rng.integers(len(PLACES)))]
+    memory, network, storage = rng.permutation([rng.choice([0.0, 3.0]), 0.0, 0.0]) * SHARE
+    return job(
+        int(rng.integers(1, 9)),
+        job=f"job-{number}",
+        gang=bool(rng.integers(2)),
+        locality=within,
+        spread=apart,
+        platforms=frozenset({"J"}) if rng.random() < 0.3 else None,
+        labels=DISK if rng.random() < 0.3 else frozenset(),
+        excluded=frozenset(rng.integers(0, 16, 4).tolist()),
+        unit_memory_bytes=float(memory),
+        unit_network_bps=float(network),
+        unit_storage_bytes=float(storage),
+    )
+
+
+def _expect_constraints(
+    snapshot: Snapshot, decided: Sequence[tuple[Request, Placed | Refused]]
+) -> None:
+    """Expect that placed jobs keep their constraints, and fit together on their servers."""
+    taken = np.zeros_like(snapshot.server_free)
+    for wish, outcome in decided:
+        if isinstance(outcome, Refused):
+            continue
+        servers = snapshot.topology.unit_server[outcome.units]
+        broken = {name: getattr(wish, name) for name in _broken(snapshot.topology, wish, servers)}
+        _expect(not broken, f"chose servers {servers.tolist()}, against {_stated(broken)}")
+        np.add.at(taken, servers, unit_vectors(snapshot.topology, servers, wish))
+    short = taken * (1.0 - SLACK) > snapshot.server_free
+    for name, lacks in zip(RESOURCES, short.T, strict=True):
+        _expect(not lacks.any(), f"servers {np.flatnonzero(lacks).tolist()} lack {name}")
+
+
+def _broken(topology: Topology, wish: Request, servers: Shorts) -> Iterator[str]:
+    """Yield the constraints that a job on these servers, one per unit, does not keep."""
+    names = {topology.platform_name[p] for p in topology.server_platform[servers]}
+    if wish.platforms is not None and not names <= wish.platforms:
+        yield "platforms"
+    if not all(wish.labels <= topology.server_labels[server] for server in servers):
+        yield "labels"
+    if wish.excluded & set(servers.tolist()):
+        yield "excluded"
+    if wish.is_whole and servers.size != wish.units:
+        yield "units"
+    if wish.locality and np.unique(place_of(topology, wish.locality)[servers]).size > 1:
+        yield "locality"
+    if wish.spread and np.unique(place_of(topology, wish.spread)[servers]).size < servers.size:
+        yield "spread"
+
+
+def _stated(fields: Mapping[str, Any]) -> str:
+    """Return the fields of a job as text: "locality rack, spread server"."""
+    sets = {name: sorted(value) for name, value in fields.items() if isinstance(value, frozenset)}
+    return ", ".join(f"{name} {value}" for name, value in {**fields, **sets}.items())
+
+
 def _sees_earlier_jobs_of_a_batch(make: Make) -> None:
     *placed, last = _decide(make, loaded((4, 4), 0, 1), *[job(job=str(i)) for i in range(9)])
     units = sorted(unit for outcome in placed for unit in _units(outcome))
@@ -269,6 +384,8 @@ CHECKS: Final[Mapping[str, Callable[[Make], None]]] = MappingProxyType(
             _respects_memory,
             _keeps_units_together,
             _spreads_units,
+            _meets_each_constraint,
+            _meets_random_constraints,
             _sees_earlier_jobs_of_a_batch,
             _lists_candidates_best_first,
             _counts_every_unit_once,

@@ -10,7 +10,7 @@ from apps.inventory.core.snapshot import Ints, Shorts
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.encoding import BASE
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.places import place_of
+from apps.scheduling.core.places import first_of_each, place_of
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import Request, Within
 
@@ -22,8 +22,7 @@ def best(state: BatchState, request: Request, eligibility: Eligibility, scores: 
 
 def apart(state: BatchState, request: Request, eligibility: Eligibility, scores: Scores) -> Ints:
     """Pick the m best in different places: servers, racks or switches (T5)."""
-    places = _places(state, request.spread, scores.servers)
-    return np.sort(np.unique(places, return_index=True)[1])[: request.units]
+    return first_of_each(_places(state, request.spread, scores.servers))[: request.units]
 
 
 def together(
@@ -32,11 +31,13 @@ def together(
     """Pick the m best of the server (or rack, or switch) with the highest aggregate quality.
 
     That is the sum of Q over its m best units (Tarcil §3.3, Fig. 5b; T5). Ties are broken by the
-    sum of their speeds, then by the coin of the best unit.
+    sum of their speeds, then by the coin of the best unit. With a spread, only the best unit of
+    each of its places counts.
     """
-    places = _places(state, request.locality, scores.servers)
-    order = np.argsort(places, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(places[order])) + 1)
+    positions = np.arange(scores.servers.size)
+    if request.spread is not None:
+        positions = first_of_each(_places(state, request.spread, scores.servers))
+    groups = _groups(positions, _places(state, request.locality, scores.servers[positions]))
     picks = [
         group[_walk(scores.servers[group], eligibility.room, request.units)] for group in groups
     ]
@@ -55,6 +56,12 @@ def _walk(servers: Shorts, room: Shorts, units: int) -> Ints:
             picked[server] = picked.get(server, 0) + 1
             positions.append(position)
     return np.array(positions, dtype=np.int64)
+
+
+def _groups(positions: Ints, places: Shorts) -> list[Ints]:
+    """Split positions by their places; those of one place stay in order."""
+    order = np.argsort(places, kind="stable")
+    return np.split(positions[order], np.flatnonzero(np.diff(places[order])) + 1)
 
 
 def _places(state: BatchState, within: Within | None, servers: Shorts) -> Shorts:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Shorts, Topology
+from apps.inventory.core.snapshot import Ints, Shorts, Topology
 from apps.scheduling.core.types import Within
 
 
@@ -17,3 +17,8 @@ def place_of(topology: Topology, within: Within | None) -> Shorts:
             return topology.server_rack
         case Within.SWITCH:
             return topology.server_switch()
+
+
+def first_of_each(places: Shorts) -> Ints:
+    """Return the first position of each place, ascending. O(n log n)."""
+    return np.sort(np.unique(places, return_index=True)[1])

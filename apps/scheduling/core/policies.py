@@ -145,8 +145,8 @@ class AssembledPolicy:
     def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         units = request.units if self.size is None else self.size(request)
         if units == request.units:
-            return self._decide(state, _unconstrained(request), seed)
-        outcome = self._decide(state, _unconstrained(replace(request, units=units)), seed)
+            return self._decide(state, unconstrained(request), seed)
+        outcome = self._decide(state, unconstrained(replace(request, units=units)), seed)
         return replace(outcome, wanted=units) if isinstance(outcome, Placed) else outcome
 
     def _facts(self, topology: Topology) -> TopologyFacts:
@@ -305,7 +305,7 @@ def sample_count(
     return min(default_sample(units, request.sample_size or candidates), eligibility.units)
 
 
-def _unconstrained(request: Request) -> Request:
+def unconstrained(request: Request) -> Request:
     """Drop locality and spread of a single unit, which every server meets.
 
     All jobs of some kinds have a locality, and the filters of a locality read every unit.

@@ -17,9 +17,9 @@ from apps.inventory.core.snapshot import Floats, Ints, Shorts
 from apps.scheduling.core import chance, expected, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.goals import Goal
-from apps.scheduling.core.places import place_of
-from apps.scheduling.core.policies import AssembledPolicy, ScoredSample
+from apps.scheduling.core.goals import Curves, Goal
+from apps.scheduling.core.places import first_of_each, place_of
+from apps.scheduling.core.policies import AssembledPolicy, ScoredSample, unconstrained
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.types import MAX_CANDIDATES, Placed, Refused, Request, Within
 
@@ -65,6 +65,12 @@ class Quasar(AssembledPolicy):
             score=quality, is_full=True,
         )  # fmt: skip
 
+    def _decide_sized(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
+        if request.goal is None:
+            return super()._decide_sized(state, request, seed)
+        # sized to one unit, a job may still get several, which keep its locality and spread
+        return self._decide(state, request, seed)
+
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
         goal = request.goal
         if goal is None:
@@ -74,15 +80,15 @@ class Quasar(AssembledPolicy):
         found = self._allocate(state, request, eligibility, seed)
         if found is None or not found.is_met:
             # what sizing gives is as close to the target as resources that may be free allow
-            return super()._decide(state, request, seed)
+            return super()._decide(state, unconstrained(request), seed)
         return self._outcome(state, request, eligibility, found, seed)
 
     def _allocate(
         self, state: BatchState, request: Request, eligibility: Eligibility, seed: int
     ) -> Allocation | None:
         """Return the first place with enough units: anywhere, one server, or one rack."""
-        servers = np.flatnonzero(eligibility.servers).astype(np.int32)
-        if not servers.size or request.goal is None:
+        servers, goal = np.flatnonzero(eligibility.servers).astype(np.int32), request.goal
+        if not servers.size or goal is None:
             return None
         ranked = servers[
             np.lexsort(
@@ -90,8 +96,8 @@ class Quasar(AssembledPolicy):
             )
         ]
         best = None
-        for place in _places(state, request, ranked):
-            found = allocate(state, request, request.goal, eligibility, place)
+        for place in _places(state, request, goal, eligibility, ranked):
+            found = allocate(state, request, goal, eligibility, place)
             if found.is_met:
                 return found
             best = found if best is None or found.rate > best.rate else best
@@ -132,10 +138,8 @@ def allocate(
     ----------
     ranked : servers, best first
     """
-    topology = state.snapshot.topology
-    curves = goal.curves(topology.platform_name)
-    _, own, neighbours, _ = expected.expectations(state, request, ranked).T
-    alone = curves.base[topology.server_platform[ranked]] * own * neighbours
+    curves = goal.curves(state.snapshot.topology.platform_name)
+    alone = _rates_alone(state, request, curves, ranked)
     peak = int(np.argmax(curves.up)) + 1
     parts: list[tuple[int, int]] = []
     total, units, before, rate = 0.0, 0, 0.0, 0.0
@@ -157,17 +161,45 @@ def allocate(
     return Allocation(parts, is_met=False, rate=rate)
 
 
-def _places(state: BatchState, request: Request, ranked: Shorts) -> list[Shorts]:
+def _rates_alone(state: BatchState, request: Request, curves: Curves, servers: Shorts) -> Floats:
+    """(n,) work per second of one unit on each server."""
+    _, own, neighbours, _ = expected.expectations(state, request, servers).T
+    rates: Floats = curves.base[state.snapshot.topology.server_platform[servers]]
+    return rates * own * neighbours
+
+
+def _alone(
+    state: BatchState, request: Request, goal: Goal, eligibility: Eligibility, ranked: Shorts
+) -> list[Shorts]:
+    """Return each server that could meet a target which those before it do not.
+
+    A server with no more room than an earlier one, and no higher rate, cannot. O(S · room).
+    """
+    curves = goal.curves(state.snapshot.topology.platform_name)
+    rates = _rates_alone(state, request, curves, ranked).tolist()
+    rooms = eligibility.room[ranked].tolist()
+    highest = np.full(max(rooms) + 1, -1.0)  # rate of an earlier server with that room or more
+    chosen = []
+    for position, (rate, room) in enumerate(zip(rates, rooms, strict=True)):
+        if rate > highest[room]:
+            highest[: room + 1] = np.maximum(highest[: room + 1], rate)
+            chosen.append(ranked[position : position + 1])
+    return chosen
+
+
+def _places(
+    state: BatchState, request: Request, goal: Goal, eligibility: Eligibility, ranked: Shorts
+) -> list[Shorts]:
     """Return the servers that may be combined, in the order of the best of each group."""
     if request.locality is Within.SERVER:
-        return [ranked[i : i + 1] for i in range(ranked.size)]
+        return _alone(state, request, goal, eligibility, ranked)
     if request.locality is None and request.spread in {None, Within.SERVER}:
         return [ranked]
-    places = place_of(state.snapshot.topology, request.locality or request.spread)[ranked]
-    first = np.sort(np.unique(places, return_index=True)[1])
-    if request.locality is None:
-        return [ranked[first]]
-    return [ranked[places == places[i]] for i in first]
+    topology = state.snapshot.topology
+    if request.spread is not None:
+        ranked = ranked[first_of_each(place_of(topology, request.spread)[ranked])]
+    groups = place_of(topology, request.locality)[ranked]
+    return [ranked[groups == groups[i]] for i in first_of_each(groups)]
 
 
 def _free_units(state: BatchState, parts: list[tuple[int, int]]) -> Ints:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools
+from apps.inventory.core.snapshot import Bools, Ints, Shorts
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.capacity import fits, unit_vectors
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.places import place_of
+from apps.scheduling.core.places import first_of_each, place_of
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
 DETAILS = {
@@ -79,6 +79,8 @@ def _most_units(state: BatchState, request: Request, matching: Bools) -> int:
     topology = state.snapshot.topology
     sizes = np.where(matching, topology.server_units, 0)
     if request.locality is not None:
+        if request.spread is not None:
+            sizes = _one_of_each(place_of(topology, request.spread), matching)
         by_place = np.bincount(place_of(topology, request.locality), weights=sizes)
         return int(by_place.max(initial=0.0))
     if not request.gang:
@@ -88,11 +90,20 @@ def _most_units(state: BatchState, request: Request, matching: Bools) -> int:
     return int(sizes.sum())
 
 
+def _one_of_each(places: Shorts, matching: Bools) -> Ints:
+    """(S,) 1 for the first matching server of each place, else 0."""
+    servers = np.flatnonzero(matching)
+    counts = np.zeros(places.size, dtype=np.int64)
+    counts[servers[first_of_each(places[servers])]] = 1
+    return counts
+
+
 def _too_wide(request: Request, held: int) -> str:
     """Say what limits the units of a job that is larger than ``held``."""
     if request.locality is not None:
         place = f"the largest matching {request.locality.value} has {held}"
-        return f"all {request.units} units must share one {request.locality.value}: {place}"
+        each = "" if request.spread is None else f", with a {request.spread.value} each"
+        return f"all {request.units} units must share one {request.locality.value}{each}: {place}"
     if request.spread is not None:
         return (
             f"each of the {request.units} units needs a {request.spread.value} of its own,"

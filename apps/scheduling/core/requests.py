@@ -1,5 +1,6 @@
 """Turn a job and the profile of its application into the request that a policy receives."""
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
@@ -63,14 +64,34 @@ def size_of(
 ) -> Sized | Infeasible:
     """Size a job. A size fixed by the submitter is kept, without a prediction.
 
+    A job that must share a server is infeasible if it has several units that must be apart.
+
     Parameters
     ----------
     elapsed_s : cluster seconds from submission to the expected start
     """
     work = work_of(spec, elapsed_s=elapsed_s)
     if spec.units is None:
-        return size(profile, spec.target, work, facts)
-    return fixed_size(profile, spec.target, work, facts, spec.units)
+        sized = size(profile, spec.target, work, facts)
+    else:
+        sized = fixed_size(profile, spec.target, work, facts, spec.units)
+    if isinstance(sized, Sized) and _is_torn(spec, sized):
+        return Infeasible(0, None, math.inf, _one_server(profile, sized.units))
+    return sized
+
+
+def _is_torn(spec: JobSpec, sized: Sized) -> bool:
+    """Whether several units must share a server, and also be apart."""
+    is_apart = spec.constraints.spread is not None and sized.units > 1
+    return is_apart and sized.locality is Within.SERVER
+
+
+def _one_server(profile: Profile, units: int) -> str:
+    kind = profile.kind.replace("_", " ")
+    return (
+        f"the {units} units cannot be spread, because those of a {kind} application share one"
+        " server; remove the spread, or request one unit"
+    )
 
 
 def size_or_late(

@@ -10,6 +10,7 @@ from apps.workloads.core.fields import read_fields
 
 MAX_PLATFORMS: Final = 200
 MAX_EXCLUDED: Final = 100
+SCOPES: Final = ("server", "rack", "switch")  # each inside the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Constraints:
     platforms : allowed platforms; empty = any
     labels : labels a server must carry
     locality : all units on one "server", in one "rack" or below one "switch"; None = anywhere
-    spread : no two units on one "server", in one "rack" or below one "switch"; None = any
+    spread : no two units on one "server", in one "rack" or below one "switch"; None = any. With a
+        locality, it must be a smaller place
     max_cost : highest predicted unit-seconds of a placement; None = any
     excluded : names of servers on which it must not run, known or not
     """
@@ -53,8 +55,8 @@ ANYWHERE: Final = Constraints()
 _CONSTRAINT_FIELDS: Final[dict[str, tuple[str, Check]]] = {
     "platforms": ("platforms", names("platform", MAX_PLATFORMS)),
     "labels": ("labels", labels),
-    "locality": ("locality", one_of("server", "rack", "switch")),
-    "spread": ("spread", one_of("server", "rack", "switch")),
+    "locality": ("locality", one_of(*SCOPES)),
+    "spread": ("spread", one_of(*SCOPES)),
     "max_cost": ("max_cost", number(*COST_LIMITS)),
     "excluded": ("excluded", names("server", MAX_EXCLUDED)),
 }
@@ -69,12 +71,18 @@ def check_constraints(value: object, pointer: str, problems: Problems) -> Constr
         return None
     found = len(problems)
     read = read_fields(value, _CONSTRAINT_FIELDS, pointer, problems)
-    if read.get("locality") == "server" and read.get("spread") is not None:
-        problems.append(
-            problem(
-                f"{pointer}/spread",
-                "contradiction",
-                "units cannot be spread while locality is server",
-            )
-        )
+    _check_spread(read.get("locality"), read.get("spread"), f"{pointer}/spread", problems)
     return Constraints(**read) if len(problems) == found else None
+
+
+def _check_spread(
+    locality: str | None, spread: str | None, pointer: str, problems: Problems
+) -> None:
+    """Refuse a spread that is not finer than the locality: a rack has several servers."""
+    if locality is None or spread is None:
+        return
+    finer = SCOPES[: SCOPES.index(locality)]
+    if spread not in finer:
+        accepted = f"{', '.join(finer)} or null" if finer else "null"
+        detail = f"must be {accepted} while locality is {locality}, not {spread!r}"
+        problems.append(problem(pointer, "contradiction", detail))

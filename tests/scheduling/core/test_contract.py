@@ -10,7 +10,7 @@ import pytest
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.contract import failures
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.types import Placed, Refused, Request
+from apps.scheduling.core.types import Placed, Refused, Request, Within
 
 Outcomes = list[Placed | Refused]
 
@@ -113,6 +113,63 @@ def written(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
 )
 def test_a_check_finds_its_fault(broken: Callable[[], Broken], check: str) -> None:
     assert check in {each.check for each in failures(broken)}
+
+
+def without_if(only: Callable[[Request], bool], **fields: Any) -> Callable[[], Broken]:
+    """Return a policy that ignores fields of some requests, which stay whole."""
+
+    def changed(request: Request) -> Request:
+        gang = request.is_whole
+        return replace(request, gang=gang, **fields) if only(request) else request
+
+    return lambda: Broken(requests=changed)
+
+
+def ignoring(field: str, value: Within) -> Callable[[], Broken]:
+    """Return a policy that ignores one value of a field."""
+    return without_if(lambda request: getattr(request, field) is value, **{field: None})
+
+
+@pytest.mark.parametrize("check", ["meets each constraint", "meets random constraints"])
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        (without(platforms=None), "against platforms ['"),
+        (without(labels=frozenset()), "against labels ['disk=ssd']"),
+        (without(excluded=frozenset()), "against excluded ["),
+        (without(unit_memory_bytes=0.0), "lack memory"),
+        (without(unit_network_bps=0.0), "lack network"),
+        (without(unit_storage_bytes=0.0), "lack storage"),
+        *((ignoring("locality", within), f"locality {within}") for within in Within),
+        *((ignoring("spread", within), f"spread {within}") for within in Within),
+        (without_if(lambda r: r.locality is not None, spread=None), "against spread "),
+        (without_if(lambda r: r.spread is not None, locality=None), "against locality "),
+    ],
+    ids=[
+        *("platforms", "labels", "excluded", "memory", "network", "storage"),
+        *(f"locality-{within}" for within in Within),
+        *(f"spread-{within}" for within in Within),
+        *("spread-with-locality", "locality-with-spread"),
+    ],
+)
+def test_a_constraint_that_is_ignored_is_named(
+    broken: Callable[[], Broken], named: str, check: str
+) -> None:
+    messages = {each.check: each.message for each in failures(broken)}
+    assert named in messages[check]
+
+
+def test_a_policy_that_refuses_a_constraint_is_named() -> None:
+    impossible = without_if(lambda r: r.labels > frozenset(), labels=frozenset({"disk=tape"}))
+    messages = {each.check: each.message for each in failures(impossible)}
+    assert messages["meets each constraint"] == (
+        "ContractError: refused units 8, labels ['disk=ssd'], for which units are free"
+    )
+
+
+def test_a_gang_that_gets_a_part_of_its_units_is_named() -> None:
+    messages = {each.check: each.message for each in failures(without(gang=False))}
+    assert "against units" in messages["meets random constraints"]
 
 
 class Closed(Broken):

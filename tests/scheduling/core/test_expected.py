@@ -212,7 +212,7 @@ def test_both_forms_decide_alike(
             tolerated=rng.uniform(0, 100, N_SOURCES),
             platform_speed=rng.uniform(0.2, 2.0, len(snapshot.topology.platform_name)),
             locality=within,
-            spread=None if within else spread,
+            spread=None if within is Within.SERVER else spread,
             gang=bool(n % 2),
         )
         for n in range(3)

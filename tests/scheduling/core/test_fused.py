@@ -25,6 +25,7 @@ request_fields = st.fixed_dictionaries(
         "unit_memory_bytes": st.sampled_from([0.0, 1e9, 6e9]),
         "platforms": st.sampled_from([None, frozenset({"A"}), frozenset({"Z"})]),
         "labels": st.sampled_from([frozenset[str](), frozenset({"ssd=yes"})]),
+        "locality": st.sampled_from([None, None, Within.RACK]),
         "spread": st.sampled_from([None, Within.SERVER, Within.RACK]),
         "sample_size": st.sampled_from([None, 1, 40]),
         "excluded": st.sampled_from([frozenset[int](), frozenset({0, 3, 999})]),

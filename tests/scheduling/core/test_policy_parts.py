@@ -123,6 +123,22 @@ def test_a_sample_too_narrow_for_the_spread_is_widened() -> None:
     assert servers(placed(make("tarcil"), snapshot, spec), snapshot) == [0, 1, 2]
 
 
+def test_the_rack_with_the_best_servers_apart_wins() -> None:
+    # Q is 1 and 0.2 in the first rack, 0.7 on both servers of the second
+    snapshot = noisy(idle(topology((3, 3, 3, 3))), 0.0, 60.0, 240.0, 60.0)
+    spec = request(2, locality=Within.RACK, spread=Within.SERVER, sample_size=100)
+    assert servers(placed(make("quietest"), snapshot, spec), snapshot) == [1, 3]
+
+
+def test_a_sample_without_a_rack_of_enough_servers_is_widened() -> None:
+    # four in five units are in the first rack, which has only one server
+    snapshot = idle(topology((30, 4, 1, 4), racks=4))
+    racks = replace(snapshot.topology, server_rack=np.array([0, 1, 2, 1], dtype=np.int32))
+    spec = request(2, locality=Within.RACK, spread=Within.SERVER, sample_size=1)
+    outcome = placed(make("tarcil"), replace(snapshot, topology=racks), spec)
+    assert servers(outcome, snapshot) == [1, 3]
+
+
 def test_a_decision_repeats_from_its_seed() -> None:
     policy, snapshot = make("tarcil"), idle(topology((4,) * 50))
     outcome = placed(policy, snapshot, request(3))

@@ -13,10 +13,10 @@ from apps.scheduling.core.goals import Goal
 from apps.scheduling.core.growth import missing_request
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.response_time import late_share
-from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request, Within
+from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request, Verdict, Within
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 from tests.classification.core.profiles import exact, profile
-from tests.scheduling.core.clusters import idle, request, topology
+from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 # a fast server of 4 units (platform J) and two slow ones of 8 (platform A)
 CLUSTER = topology((4, 8, 8), platforms=("J", "A", "A"))
@@ -94,9 +94,49 @@ def test_units_of_one_server_meet_a_target_with_locality() -> None:
     assert servers(outcome) in ([1] * 6, [2] * 6)
 
 
+def quality(outcome: Placed | Refused) -> int:
+    """Return the quality of the server that meets the target; 0 if none does."""
+    if isinstance(outcome, Refused) or outcome.wanted is None:
+        return 0
+    return next(each.key[0] for each in outcome.candidates if each.verdict == Verdict.CHOSEN)
+
+
+@given(seed=st.integers(0, 2**31), ips=st.floats(20.0, 900.0))
+def test_a_target_with_locality_is_met_on_the_best_server_that_can(seed: int, ips: float) -> None:
+    rng = np.random.default_rng(seed)
+    cluster = topology(tuple(rng.integers(1, 17, 12).tolist()))
+    snapshot, goal = loaded(cluster, rng.uniform(0.0, 0.9), rng), rate(ips)
+    spec = request(1, goal=goal, platform_speed=np.array([1.0, 0.5]), locality=Within.SERVER)
+    others = [frozenset(range(12)) - {server} for server in range(12)]
+    alone = [decided("quasar", replace(spec, excluded=each), snapshot) for each in others]
+    assert quality(decided("quasar", spec, snapshot)) == max(map(quality, alone))
+
+
 def test_spread_takes_one_unit_of_each_server() -> None:
     outcome = decided("quasar", asked(rate(200.0), 3, spread=Within.SERVER))
     assert servers(outcome) == [0, 1, 2]
+
+
+def test_a_target_that_needs_more_units_than_its_size_keeps_the_spread() -> None:
+    outcome = decided("quasar", asked(rate(150.0), 1, spread=Within.SERVER))
+    assert servers(outcome) in ([0, 1], [0, 2])
+
+
+def test_a_target_that_needs_more_units_than_its_size_keeps_the_locality() -> None:
+    outcome = decided("quasar", asked(rate(450.0), 1, locality=Within.SERVER))
+    assert servers(outcome) == [0]  # no server alone meets it
+
+
+def test_units_of_a_target_are_apart_below_one_switch() -> None:
+    racks = topology((2,) * 6, platforms=("J",), racks=3, switches=("agg-1", "agg-1", "agg-2"))
+    goal = Goal(profile(kind="analytics", base_rate=100.0, speeds=(1.0,)), InstructionRate(150.0))
+    spec = request(
+        *(1,), goal=goal, platform_speed=np.ones(1), locality=Within.SWITCH, spread=Within.RACK
+    )
+    outcome = decided("quasar", spec, idle(racks))
+    assert isinstance(outcome, Placed)
+    assert set(racks.server_rack[racks.unit_server[outcome.units]].tolist()) == {0, 1}
+    assert outcome.wanted == outcome.units.size == 2
 
 
 def test_an_unreachable_target_gets_the_size_that_sizing_found() -> None:

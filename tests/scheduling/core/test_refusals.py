@@ -35,6 +35,17 @@ def detail(spec: Request) -> str:
             id="one switch",
         ),
         pytest.param(
+            request(3, locality=Within.RACK, spread=Within.SERVER),
+            "all 3 units must share one rack, with a server each: the largest matching rack has 2",
+            id="a server each in one rack",
+        ),
+        pytest.param(
+            request(3, locality=Within.SWITCH, spread=Within.RACK),
+            "all 3 units must share one switch, with a rack each:"
+            " the largest matching switch has 2",
+            id="a rack each below one switch",
+        ),
+        pytest.param(
             request(2, spread=Within.SWITCH, gang=True),
             "each of the 2 units needs a switch of its own, and only 1 match",
             id="a switch each",

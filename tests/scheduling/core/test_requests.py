@@ -125,6 +125,34 @@ def test_kinds_limited_to_one_server_request_one_server(kind: str) -> None:
     assert sized.locality == Within.SERVER
 
 
+@pytest.mark.parametrize("kind", ["single_node", "batch"])
+@pytest.mark.parametrize("within", ["server", "rack", "switch"])
+@pytest.mark.parametrize(
+    "fields", [{"units": 4}, {"target": BestEffort(), "tasks": 64}], ids=["fixed", "sized"]
+)
+def test_units_limited_to_one_server_cannot_be_spread(
+    kind: str, within: str, fields: dict[str, Any]
+) -> None:
+    sized = size_of(
+        spec(constraints=Constraints(spread=within), **fields), profile(kind=kind), FACTS
+    )
+    assert sized == Infeasible(
+        *(0, None, math.inf),
+        f"the 4 units cannot be spread, because those of a {kind.replace('_', ' ')} application"
+        " share one server; remove the spread, or request one unit",
+    )
+
+
+def test_a_single_unit_limited_to_one_server_may_have_a_spread() -> None:
+    alone = spec(units=1, constraints=Constraints(spread="server"))
+    assert isinstance(size_of(alone, profile(kind="batch"), FACTS), Sized)
+
+
+def test_units_of_a_kind_that_spans_servers_can_be_spread() -> None:
+    apart = spec(units=4, constraints=Constraints(spread="server"))
+    assert isinstance(size_of(apart, profile(kind="analytics"), FACTS), Sized)
+
+
 def test_a_request_carries_the_specification_of_the_job() -> None:
     where = Constraints(labels={"zone": "1"}, locality=None, spread="rack")
     job_spec = spec(
