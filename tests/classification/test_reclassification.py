@@ -25,13 +25,14 @@ from apps.classification.services import (
     classify,
     complete_revision,
     fold_pending,
+    reclassification,
     reclassify_if_due,
     retrain,
 )
 from apps.classification.services.revisions import STEPS, StaleRevisionError
 from apps.common.core.errors import ConflictError
 from apps.operations.models import Operation
-from apps.operations.services import cancel_operation
+from apps.operations.services import MAX_ATTEMPTS, cancel_operation
 from apps.profiling.models import ProfilingRun
 from apps.profiling.services import record_measurements, request_runs
 from apps.workloads.models import Application
@@ -170,6 +171,36 @@ def test_another_worker_takes_over_after_a_crash() -> None:
     assert reclassify_if_due() is None
     Operation.objects.filter(pk=operation.pk).update(status="pending")  # its lease has expired
     assert reclassify_if_due() == 2
+
+
+def test_a_retraining_that_fails_ends_and_no_other_begins_at_once(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    def broken(**_: object) -> int:
+        raise MemoryError
+
+    measured()
+    settings.BERTH_RECLASSIFY_ROWS = 1
+    monkeypatch.setattr(reclassification, "retrain", broken)
+    assert [reclassify_if_due() for _ in range(2)] == [None, None]
+    operation = Operation.objects.get(kind=reclassification.KIND)
+    assert operation.status == "failed"
+    assert "internal error" in str(operation.problem)
+    monkeypatch.setattr(reclassification, "retrain", retrain)
+    assert reclassify_if_due() is None
+    late = timezone.now() - timedelta(seconds=reclassification.PAUSE_S)
+    Operation.objects.update(finished_at=late)
+    assert reclassify_if_due() == 2
+
+
+def test_a_retraining_whose_workers_die_is_given_up() -> None:
+    operation = ask()
+    operation.arguments["attempt"] = MAX_ATTEMPTS
+    operation.save()
+    assert reclassify_if_due() is None
+    operation.refresh_from_db()
+    assert operation.status == "failed"
+    assert f"The worker died {MAX_ATTEMPTS} times." in str(operation.problem)
 
 
 class _Once:

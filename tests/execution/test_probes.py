@@ -15,9 +15,9 @@ from apps.execution.services.agents import orders_of
 from apps.execution.services.launches import release_jobs
 from apps.execution.services.probes import APPLICATION, advance_probes
 from apps.inventory.core.backends import AGENT
-from apps.inventory.models import ChangeKind, Server
+from apps.inventory.models import ChangeKind, Server, ServerState
 from apps.inventory.selectors import cluster_time
-from apps.inventory.services import NewChange, append_changes
+from apps.inventory.services import NewChange, append_changes, set_server_state
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import cancel_operation
 from apps.profiling.models import ProfilingRun, RunState
@@ -190,6 +190,16 @@ def test_a_profile_takes_all_units_of_an_idle_server_of_another_size(server: Ser
     schedule()
     held = probe_of(the_run()).allocations.get()
     assert (held.server_id, len(held.unit_ids)) == (larger.pk, 4)
+
+
+def test_a_profile_takes_an_open_server_although_a_closed_one_is_smaller(server: Server) -> None:
+    add_server("box-4", 4)
+    set_server_state(server_id=server.pk, state=ServerState.CORDONED)
+    submit(copyable=True)
+    advance_probes()
+    schedule()
+    probe = probe_of(the_run())
+    assert (probe.state, probe.units) == ("starting", 4)
 
 
 def test_jobs_go_on_while_a_profile_waits_for_an_idle_server(settings: Settings) -> None:

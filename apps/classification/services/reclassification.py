@@ -26,6 +26,7 @@ from apps.common.infrastructure.notifications import notify
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
+    MAX_ATTEMPTS,
     OperationLostError,
     advance_operation,
     begin_operation,
@@ -38,6 +39,7 @@ KIND: Final = "classification.reclassify"
 TASK: Final = "classification.reclassify"
 QUEUE: Final = "default"
 _TRIES: Final = 3  # a library may be loaded during training
+PAUSE_S: Final = 300  # wall seconds without another one after a retraining that failed
 
 
 _logger = logging.getLogger(__name__)
@@ -92,7 +94,7 @@ def reclassify_if_due() -> int | None:
 
 def _due() -> RevisionReason | None:
     revision = Revision.objects.filter(is_current=True).first()
-    if revision is None:
+    if revision is None or _failed_lately():
         return None
     new = Measurement.objects.filter(id__gt=revision.last_measurement)
     applications = new.values("application_id").distinct().count()
@@ -106,15 +108,27 @@ def _due() -> RevisionReason | None:
     return None
 
 
+def _failed_lately() -> bool:
+    since = database_now() - timedelta(seconds=PAUSE_S)
+    failed = Operation.objects.filter(kind=KIND, status=OperationStatus.FAILED)
+    return failed.filter(finished_at__gt=since).exists()
+
+
 def _work(operation_id: UUID) -> int | None:
     operation = claim_operation(operation_id)
     if operation is None:
         return None
     try:
-        return _work_on(operation)
+        if operation.arguments["attempt"] > MAX_ATTEMPTS:
+            _fail(operation, f"The worker died {MAX_ATTEMPTS} times.")
+        else:
+            return _work_on(operation)
     except OperationLostError as error:
         _logger.warning("%s", error)
-        return None
+    except Exception:
+        _logger.exception("operation %s failed to retrain the matrices", operation_id)
+        _fail(operation, "Retraining failed with an internal error; see the log.")
+    return None
 
 
 def _work_on(operation: Operation) -> int | None:
@@ -124,12 +138,16 @@ def _work_on(operation: Operation) -> int | None:
         finish_owned(operation, status=OperationStatus.CANCELLED)
         return None
     except (selectors.NoLibraryError, StaleRevisionError) as error:
-        problem = {"title": "Retraining failed", "detail": str(error)}
-        finish_owned(operation, status=OperationStatus.FAILED, problem=problem)
+        _fail(operation, str(error))
         return None
     result = {"revision": number, "profiles": request_all_folds()}
     finish_owned(operation, status=OperationStatus.SUCCEEDED, result=result)
     return number
+
+
+def _fail(operation: Operation, detail: str) -> None:
+    problem = {"title": "Retraining failed", "detail": detail}
+    finish_owned(operation, status=OperationStatus.FAILED, problem=problem)
 
 
 def _retrained(operation: Operation) -> int:

@@ -122,6 +122,8 @@ def rotate(agent_id: int) -> str:
 def revoke(name: str) -> None:
     """End the credential of a server's agent; the agent stops its jobs when its lease ends.
 
+    Enrolment tokens of the server that were not used yet end with it.
+
     Raises
     ------
     NotFoundError : the server has no agent with a valid credential.
@@ -133,4 +135,6 @@ def revoke(name: str) -> None:
             raise NotFoundError(f"No agent with a valid credential is enrolled for {name}.")
         agent.revoked_at = database_now()
         agent.save(update_fields=["revoked_at"])
+        tokens = EnrolmentToken.objects.filter(server_name=name, used_at=None)
+        tokens.filter(expires_at__gt=agent.revoked_at).update(expires_at=agent.revoked_at)
         record_act(Act("agent.revoked", str(agent.pk), agent.name))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from apps.classification.services.reports import record_profile
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError
@@ -22,7 +22,7 @@ from apps.common.infrastructure.database import database_now
 from apps.execution.models import OutputStream, ServerAgent
 from apps.execution.selectors.agents import output, output_tail
 from apps.inventory.core.backends import AGENT
-from apps.inventory.models import Server
+from apps.inventory.models import Server, ServerState
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import NewEvent, OperationChange, mirror_operations, record_events
@@ -252,13 +252,14 @@ def _is_cancelled(run: ProfilingRun) -> bool:
 
 
 def _server_shape() -> _Shape | None:
-    """Return which servers a profile can have for itself: idle ones first, then small ones."""
+    """Return which servers a profile can have for itself: open, idle and small ones first."""
     able = Server.objects.filter(
         pk__in=ServerAgent.objects.filter(revoked_at=None, facts__probe=True).values("server"),
         cores__gte=MIN_UNITS,
     )
     held = Allocation.objects.filter(server_id=OuterRef("pk"), released_seq=None)
-    first = able.annotate(is_used=Exists(held)).order_by("is_used", "cores", "pk").first()
+    ranked = able.annotate(is_closed=~Q(state=ServerState.ACTIVE), is_used=Exists(held))
+    first = ranked.order_by("is_closed", "is_used", "cores", "pk").first()
     if first is None:
         return None
     names = able.filter(cores=first.cores).values_list("platform__name", flat=True)

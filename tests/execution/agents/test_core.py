@@ -4,7 +4,14 @@ from pathlib import Path
 
 from apps.execution.backends.agent.segments import SEGMENT_BYTES, SEGMENTS, Segments
 from apps.execution.core.agent.reconcile import Actions, TaskFacts, reconcile
-from apps.execution.core.agent.wire import Told, order_json, read_order, told_by, told_json
+from apps.execution.core.agent.wire import (
+    Told,
+    order_json,
+    read_order,
+    read_report,
+    told_by,
+    told_json,
+)
 from apps.execution.core.port import CommandOrder
 
 RUNS, ENDED = TaskFacts(known_s=1.0, has_ended=False), TaskFacts(known_s=1.0, has_ended=True)
@@ -64,6 +71,11 @@ def test_agents_and_control_planes_of_the_first_protocol_see_no_field_that_they_
 
 def test_an_agent_ignores_fields_of_orders_that_it_does_not_know() -> None:
     assert read_order({**order_json(order(7)), "colour": "red"}) == order(7)
+
+
+def test_a_message_is_read_without_what_the_database_refuses() -> None:
+    report = {"launch": 1, "state": "failed", "age_s": 0.0, "message": "a\0b\ud800é"}
+    assert read_report(report).message == "ab?é"
 
 
 def test_an_agent_says_what_it_was_told() -> None:

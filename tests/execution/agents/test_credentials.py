@@ -162,6 +162,21 @@ def test_a_revoked_credential_is_refused() -> None:
         credentials.revoke("box-1")
 
 
+def test_a_revocation_ends_the_enrolment_tokens_of_the_server() -> None:
+    user = factories.user()
+    first, spare, other = (
+        credentials.create_enrolment(server_name=name, user=user)
+        for name in ("box-1", "box-1", "box-2")
+    )
+    credentials.enrol(first.secret)
+    credentials.revoke("box-1")
+    with pytest.raises(NotFoundError):
+        credentials.enrol(spare.secret)
+    assert credentials.enrol(other.secret).agent.name == "box-2"
+    again = credentials.create_enrolment(server_name="box-1", user=user)
+    assert credentials.enrol(again.secret).agent.revoked_at is None
+
+
 def test_a_request_that_a_revocation_overtakes_is_refused_as_one_without_a_credential() -> None:
     caller = registered()
     before = ServerAgent.objects.get(name="box-1")  # authenticated before the revocation

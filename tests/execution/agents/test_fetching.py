@@ -3,6 +3,7 @@
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,19 @@ def test_an_order_that_cannot_be_started_with_its_files_is_given_back(
     assert "no supervisor" in agent._answers[0].message
     assert not agent._fetching._wanted
     assert not list((tmp_path / "unpacked").iterdir())
+
+
+def test_an_order_whose_files_find_no_room_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Tasks, "unpack", full)
+    answer = {"archive": b64encode(ARCHIVE).decode()}
+    agent = Agent(Files(lambda: answer), Machine("box-1", tmp_path, (0,)))  # type: ignore[arg-type]
+    agent._obey({"orders": [ORDER]}, time.monotonic())
+    eventually(lambda: agent._answers)
+    (report,) = agent._answers
+    assert report.state == LOST
+    assert "No space left on device" in report.message

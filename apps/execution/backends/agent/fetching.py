@@ -53,7 +53,7 @@ class Fetching:
             del self._wanted[launch]
 
     def _fetch(self, order: CommandOrder, epoch: int) -> None:
-        """Fetch, unpack and start; what fails in any other way than expected is given back."""
+        """Fetch, unpack and start. A wrong archive fails the job; other failures give it back."""
         files: Path | None = None
         act: Callable[[], None] | None = None
         try:
@@ -61,7 +61,7 @@ class Fetching:
             if data is not None:
                 files = self.tasks.unpack(data)
                 act = partial(self.tasks.start, order, files)
-        except (ArchiveError, OSError) as error:
+        except ArchiveError as error:
             act = partial(self._refuse, order, f"the files could not be unpacked: {error}")
         except Exception as error:
             logger.exception("the files of launch %d did not come", order.launch)

@@ -116,7 +116,13 @@ def read_report(data: Any) -> TaskReport:
         raise ValueError(f"exit_code must be a small whole number or null, not {code!r:.40}")
     if not isinstance(message, str):
         raise ValueError(f"message must be a string, not {message!r:.40}")  # noqa: TRY004
-    return TaskReport(launch, str(state), float(age_s or 0.0), message[:MAX_MESSAGE], code)
+    return TaskReport(launch, str(state), float(age_s or 0.0), _storable(message), code)
+
+
+def _storable(message: str) -> str:
+    """Return a message without what the database refuses: NUL and lone surrogates."""
+    text = message[:MAX_MESSAGE].replace("\0", "")
+    return text.encode(errors="replace").decode()
 
 
 def read_sample(data: Any) -> TaskSample:
