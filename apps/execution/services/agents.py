@@ -65,7 +65,8 @@ WHERE a.server_id = %s AND a.released_seq IS NULL AND l.backend = %s AND j.progr
 ORDER BY l.id
 """
 _OWN: Final = """
-SELECT DISTINCT l.id FROM execution_launch l
+SELECT DISTINCT l.id, l.cancel_requested OR j.cancel_requested FROM execution_launch l
+JOIN workloads_job j ON j.id = l.job_id
 JOIN scheduling_allocation a ON a.job_id = l.job_id AND a.server_id = %s
 WHERE l.id = ANY(%s) AND l.backend = %s AND l.state <> 'ended' AND a.released_seq IS NULL
   AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL)
@@ -114,6 +115,8 @@ def confirm_lease(agent: ServerAgent) -> None:
 def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]) -> None:
     """Record starts and ends of launches on the server of an agent; ignore all other launches.
 
+    A job whose task was stopped although nobody cancelled it is queued again.
+
     Raises
     ------
     SupersededError : the agent has been fenced.
@@ -123,7 +126,8 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
         return
     now = cluster_time()
     launches = [report.launch for report in reports]
-    own = {row[0] for row in fetch_rows(_OWN, [agent.server_id, launches, AGENT])}
+    own = dict(fetch_rows(_OWN, [agent.server_id, launches, AGENT]))
+    reports = [_as_lost(r) if _is_unasked(r, own) else r for r in reports]
     at = {r.launch: now.cluster_s - r.age_s * now.speed for r in reports if r.launch in own}
     lost = {r.launch: r.message for r in reports if r.launch in own and r.state == LOST}
     ended = [
@@ -152,6 +156,16 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
     for launch, message in sorted(lost.items()):
         with fenced(agent, epoch):
             requeue_launch(launch, message)
+
+
+def _is_unasked(report: TaskReport, own: Mapping[int, bool]) -> bool:
+    """Whether a task was stopped although nobody cancelled it, as by a shutdown of its machine."""
+    return report.state == Outcome.CANCELLED and own.get(report.launch) is False
+
+
+def _as_lost(report: TaskReport) -> TaskReport:
+    message = f"its machine stopped it: {report.message}".removesuffix(": ")
+    return replace(report, state=LOST, message=message)
 
 
 @contextmanager

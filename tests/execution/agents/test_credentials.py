@@ -20,6 +20,7 @@ from apps.execution.services import agent_credentials as credentials
 from apps.execution.services.agents import checked_orders, fenced
 from apps.inventory.models import Server
 from apps.workloads.models import Job
+from apps.workloads.services import cancel_jobs
 from apps.workloads.services.retention import delete_ended_jobs
 from tests import factories
 from tests.permissions.routes import METHODS, all_routes
@@ -309,6 +310,25 @@ def test_an_agent_of_an_older_registration_is_fenced() -> None:
     assert sync(caller, reports=[report]).status_code == 409
     launch.refresh_from_db()
     assert launch.state == "requested"
+
+
+@pytest.mark.parametrize(
+    ("is_cancelled", "state", "reason"),
+    [(False, "queued", "BackendLost"), (True, "cancelled", "Cancelled")],
+)
+def test_a_task_that_its_machine_stopped_is_queued_again(
+    is_cancelled: bool, state: str, reason: str
+) -> None:
+    """As by an orderly shutdown, which sends SIGTERM to every process."""
+    factories.cluster()
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    if is_cancelled:
+        cancel_jobs([launch.job_id])
+    stopped = {"launch": launch.pk, "state": "cancelled", "age_s": 0.0, "message": "SIGTERM"}
+    assert sync(caller, reports=[stopped]).status_code == 200
+    launch.job.refresh_from_db()
+    assert (launch.job.state, launch.job.reason_code) == (state, reason)
 
 
 def test_a_lost_launch_is_queued_again_and_its_end_comes_too_late() -> None:
