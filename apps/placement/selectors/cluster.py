@@ -34,7 +34,8 @@ _RACKS: Final = "SELECT id, name FROM inventory_rack ORDER BY id"
 _PLATFORMS: Final = "SELECT id, name FROM inventory_platform ORDER BY rank"
 _ALLOCATIONS: Final = """
 SELECT a.id, a.server_id, a.cores, a.memory_bytes, a.network_bps, a.storage_bytes, a.job_id,
-       j.state = 'running' AND NOT j.cancel_requested AND j.program IS NULL
+       j.state = 'running' AND NOT j.cancel_requested
+           AND (j.program IS NULL OR a.id = ANY(%(named)s))
            AND (a.moved_from IS NULL OR a.moved_s IS NOT NULL),
        c.intensity, coalesce(c.is_taz, false), coalesce(c.communication, 0)
 FROM scheduling_allocation a
@@ -123,12 +124,20 @@ class RebalancingScope(NamedTuple):
 
 
 def read_cluster(
-    at_s: float | None = None, scope: RebalancingScope | None = None
+    at_s: float | None = None,
+    scope: RebalancingScope | None = None,
+    *,
+    named: Collection[int] = (),
 ) -> RunningCluster:
     """Read the cluster, now or at a cluster time.
 
     Container classes are those last measured. A container is not movable (`is_movable`) if its job
     is held, migrating, has spread or locality constraints, has no profile, or is out of scope.
+
+    Parameters
+    ----------
+    named : ids of allocations that somebody wants to migrate. Those of commands are containers
+        only if they are named: a migration stops a command and starts it again
 
     Raises
     ------
@@ -141,7 +150,8 @@ def read_cluster(
         servers = [_ServerRow(*row) for row in fetch_rows(_SERVERS)]
         now_s = cluster_now() if at_s is None else at_s
         sql = _ALLOCATIONS if at_s is None else _ALLOCATIONS_AT
-        allocations = [_AllocationRow(*row) for row in fetch_rows(sql, {"at_s": now_s})]
+        values = {"at_s": now_s, "named": list(named)}
+        allocations = [_AllocationRow(*row) for row in fetch_rows(sql, values)]
         job_ids = sorted({row.job for row in allocations if row.runs})
         jobs = [_JobRow(*row) for row in fetch_rows(_JOBS, [job_ids])]
         known = cached_profiles({job.profile for job in jobs if job.profile})

@@ -92,13 +92,17 @@ def propose_plan(
 
 
 def read_planning_cluster(
-    settings: RebalancingLoop, *, racks: Collection[str] = ()
+    settings: RebalancingLoop, *, racks: Collection[str] = (), named: Collection[int] = ()
 ) -> RunningCluster:
-    """Read the cluster; jobs too young, about to end or migrated too often are not movable."""
+    """Read the cluster; jobs too young, about to end or migrated too often are not movable.
+
+    ``named`` : ids of allocations that somebody wants to migrate, as in `read_cluster`
+    """
     since_s = cluster_now() - selectors.HOUR_S
     recent = selectors.plans_per_job(None, since_s=since_s)
     pinned = frozenset(job for job, plans in recent.items() if plans >= settings.moves_per_job)
-    return read_cluster(scope=RebalancingScope(frozenset(racks), settings.youngest_s, pinned))
+    scope = RebalancingScope(frozenset(racks), settings.youngest_s, pinned)
+    return read_cluster(scope=scope, named=named)
 
 
 def _no_gain_reason(cluster: RunningCluster) -> str:
@@ -262,7 +266,7 @@ def predict_effect(
     ------
     StalePlanError : all of their containers ended or moved.
     """
-    cluster = read_cluster()
+    cluster = read_cluster(named=[migration.allocation_id for migration in migrations])
     held = set(cluster.allocation_id.tolist())
     possible = [migration for migration in migrations if migration.allocation_id in held]
     if migrations and not possible:
@@ -330,7 +334,7 @@ def measure_effect(
     -------
     Measures of the cluster as it is, and with the containers put back.
     """
-    cluster = read_cluster()
+    cluster = read_cluster(named=list(previous))
     server = {int(pk): i for i, pk in enumerate(cluster.server_id)}
     assignment = cluster.assignment.copy()
     for place in np.flatnonzero(np.isin(cluster.allocation_id, list(previous))):

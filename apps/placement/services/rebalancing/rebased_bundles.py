@@ -79,7 +79,8 @@ def rebased_plan(plan: Plan, rows: Sequence[PlannedMigration]) -> RebasedPlan:
     """
     settings = selectors.loop_settings()
     racks = [] if plan.activation is None or plan.is_named else racks_in_scope(plan.activation)
-    cluster = read_planning_cluster(settings, racks=racks)
+    named = [row.allocation_id for row in rows] if plan.is_named else []
+    cluster = read_planning_cluster(settings, racks=racks, named=named)
     by_bundle = _by_bundle(rows)
     if plan.is_named:
         outcomes = _named_outcomes(cluster, by_bundle)

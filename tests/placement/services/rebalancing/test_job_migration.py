@@ -161,6 +161,7 @@ def test_the_units_of_a_job_below_one_switch_stay_there(stage: Stage) -> None:
 @pytest.mark.parametrize("backend", [AGENT, SLURM])
 def test_a_backend_without_live_migration_restarts_the_job(stage: Stage, backend: str) -> None:
     Server.objects.update(backend=backend)
+    Job.objects.update(program={"command": ["sleep", "60"]})
     plan = requested(stage)
     assert "; the job restarts there and loses " in plan.message
     rows = plan.migrations.select_related("job")
