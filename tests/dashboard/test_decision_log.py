@@ -10,7 +10,7 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.dashboard.core.decision_query import DecisionQuery, parse
-from apps.dashboard.selectors.decisions import Span, decisions_page, unplaced
+from apps.dashboard.selectors.decisions import Span, decisions_page, log_summary, unplaced
 from apps.scheduling.models import Decision
 from apps.workloads.models import Job
 from tests import factories
@@ -145,3 +145,17 @@ def test_a_viewer_finds_only_decisions_of_their_projects(at_noon: None) -> None:
         page = page_of(viewer, q=query)
         assert ">theirs</a>" not in page
     assert ">mine</a>" in page_of(viewer)
+
+
+def test_the_summary_for_a_viewer_counts_only_decisions_of_their_projects(at_noon: None) -> None:
+    mine = factories.job("mine")
+    theirs = factories.job("theirs", project=factories.project("another"))
+    viewer, operator = factories.user(role=Role.VIEWER), factories.user("o", role=Role.OPERATOR)
+    Membership.objects.create(user=viewer, project=mine.project)
+    decided(mine, outcome="refused")
+    for _ in range(7):
+        decided(theirs, commit_retries=1)
+    counts = "Of the last <b>{}</b>, <b>{}</b> placed a job; {} commits had to be retried."
+    assert counts.format(1, 0, 0) in page_of(viewer)
+    assert counts.format(8, 7, 7) in page_of(operator)
+    assert log_summary(Job.objects.filter(project=mine.project), at_s=NOW_S).latest == 1

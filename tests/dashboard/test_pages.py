@@ -97,6 +97,19 @@ def test_a_filter_without_matches_can_be_cleared(as_operator: Client) -> None:
     assert "Clear filters" in page
 
 
+@pytest.mark.parametrize("path", ["/jobs/", "/decisions/"])
+def test_no_name_matches_a_very_long_word(as_operator: Client, path: str) -> None:
+    factories.decision(factories.job("sort"))
+    shown = as_operator.get(path, {"q": "s" * 5_000}).content.decode()
+    assert "matches <code>sss" in shown
+    assert ">sort</a>" not in shown
+
+
+def test_a_search_for_a_very_long_word_finds_nothing(as_operator: Client) -> None:
+    factories.job("sort")
+    assert as_operator.get("/search/", {"q": "s" * 5_000}).json() == {"results": []}
+
+
 def test_an_unknown_filter_is_named(as_operator: Client) -> None:
     assert "colour: is not a filter" in as_operator.get("/jobs/?q=colour:red").content.decode()
 

@@ -32,6 +32,8 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         ("-- ", set()),
         ("it's \\ & ! :*", set()),
         ("", set()),
+        pytest.param("s" * 5_000, set(), id="long word"),
+        pytest.param("sort " * 1_000, set(), id="long text"),
     ],
 )
 def test_each_word_begins_a_word_of_the_name(text: str, found: set[str]) -> None:

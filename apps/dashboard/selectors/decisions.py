@@ -13,8 +13,9 @@ from apps.common.api.paging import Order
 from apps.dashboard.core.decision_query import DecisionQuery
 from apps.dashboard.selectors.jobs import search
 from apps.dashboard.selectors.lists import ListPage, list_page
-from apps.dashboard.selectors.moments import recorded_after, recorded_before
+from apps.dashboard.selectors.moments import recorded_after
 from apps.inventory.models import Server
+from apps.inventory.selectors import recorded_before
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.selectors.decisions import (
     decisions_about,
@@ -138,16 +139,16 @@ def decisions_of(job: Job, *, limit: int = 50) -> Sequence[Decision]:
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """Counts over the latest decisions."""
+    """Counts over the latest decisions about visible jobs."""
 
     latest: int
     placed: int
     conflicts: int
 
 
-def log_summary(*, at_s: float | None = None) -> LogSummary:
+def log_summary(visible: QuerySet[Job], *, at_s: float | None = None) -> LogSummary:
     """Return the outcomes of the last thousand decisions, until now or a cluster time."""
-    latest = _made_until(at_s).order_by("-at", "-id")
+    latest = _matching(visible, ANY, Span(until_s=at_s)).order_by("-at", "-id")
     outcomes = list(latest.values_list("outcome", "commit_retries")[:1000])
     return LogSummary(
         latest=len(outcomes),

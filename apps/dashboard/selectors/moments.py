@@ -73,12 +73,3 @@ def recorded_after(cluster_s: float) -> datetime | None:
     """
     after = ClusterFrame.objects.filter(cluster_s__gte=cluster_s).order_by("cluster_s")
     return after.values_list("at", flat=True).first()
-
-
-def recorded_before(cluster_s: float) -> datetime | None:
-    """Return the wall time of the last frame at or before a cluster time; None if there is none.
-
-    What happened from the cluster time on happened after it.
-    """
-    before = ClusterFrame.objects.filter(cluster_s__lte=cluster_s).order_by("-cluster_s")
-    return before.values_list("at", flat=True).first()

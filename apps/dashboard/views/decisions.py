@@ -64,7 +64,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
             "range": span.name if made.from_s is not None else "",
             "unplaced": selectors.unplaced(visible, query=query, span=made) if is_first else (),
             "is_filtered": bool(outcome or request.GET.get("q") or made.from_s is not None),
-            "summary": selectors.log_summary(at_s=at_s),
+            "summary": selectors.log_summary(visible, at_s=at_s),
             "at_s": at_s,
             "stale_cursor": is_stale,
             "is_operator": has_role(request, Role.OPERATOR),

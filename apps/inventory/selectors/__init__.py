@@ -25,6 +25,7 @@ from apps.inventory.selectors.default_policy import (
     applied_policy_name,
     lock_applied_policy,
 )
+from apps.inventory.selectors.frames import recorded_before
 from apps.inventory.selectors.servers import (
     has_servers_with,
     platforms,
@@ -71,6 +72,7 @@ __all__ = [
     "map_layer",
     "newest_change",
     "platforms",
+    "recorded_before",
     "server_by",
     "server_names",
     "server_usage",

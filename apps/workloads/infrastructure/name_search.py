@@ -7,6 +7,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 
 SEPARATORS: Final = re.compile(r"[\x01-/:-@\[-`{-\x7f]+")  # of words: ASCII but letters and digits
+MAX_TEXT: Final = 200  # characters, as in REST; PostgreSQL refuses words of more than 2,046 bytes
 
 
 class Words(models.Func):
@@ -18,7 +19,12 @@ class Words(models.Func):
 
 
 def words_query(text: str) -> str:
-    """Return the ``tsquery`` that each word of a text begins a word; "" matches nothing."""
+    """Return the ``tsquery`` that each word of a text begins a word; "" matches nothing.
+
+    A text that is too long matches nothing.
+    """
+    if len(text) > MAX_TEXT:
+        return ""
     words = SEPARATORS.split(text.lower())
     return " & ".join(f"'{word}':*" for word in words if word)
 
