@@ -29,7 +29,7 @@ def end(jobs: Any, at_s: float) -> None:
 
 def read_by_history(monkeypatch: pytest.MonkeyPatch) -> tuple[float, int]:
     """Return the rows of jobs that the read of ended jobs scans, and how many jobs it finds."""
-    real, scanned = queue.fetch_rows, []
+    real, scanned = database.fetch_rows, list[float]()
 
     def fetch_rows(sql: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         if sql == queue._ENDED:

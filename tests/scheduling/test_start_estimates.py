@@ -15,6 +15,7 @@ from apps.inventory.models import Cluster
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import run_time_history
+from apps.scheduling.selectors.waits import start_scores, waiting_jobs
 from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.start_estimates import update_start_estimates
@@ -298,3 +299,25 @@ def test_the_cluster_is_not_read_while_nothing_waits() -> None:
     assert update_start_estimates(follower, np.random.default_rng(1)) == 0
     with pytest.raises(RuntimeError, match="call follow"):
         _ = follower.copy
+
+
+def test_a_start_that_was_not_predicted_counts_as_missed() -> None:
+    """One of four estimates has an interval, which holds the start."""
+    for p50_s in (NOW_S, None, None, None):
+        one = factories.job(state="running", name=f"j{StartEstimate.objects.count()}")
+        p5_s = p50_s and p50_s - 100.0
+        StartEstimate.objects.create(
+            job_id=one.id, kind="k", made_s=NOW_S - 100.0, ahead=0, p5_s=p5_s, p50_s=p50_s,
+            p90_s=p50_s, p95_s=p50_s, placed_s=NOW_S - 50.0, is_open=False,
+        )  # fmt: skip
+    (score,) = start_scores(None, now_s=NOW_S)
+    assert (score.count, score.covered, score.by_p90) == (4, 0.25, 0.25)
+
+
+def test_the_queue_tells_gangs_whether_or_not_they_were_evaluated() -> None:
+    wide: dict[str, Any] = {"units_requested": 4, "state": "queued"}
+    factories.job(name="gang", gang=True, **wide)
+    factories.job(name="near", gang=False, constraints={"locality": "rack"}, **wide)
+    factories.job(name="apart", gang=False, constraints={"spread": "rack"}, **wide)
+    found = {each.name: each.is_gang for each in waiting_jobs(None)}
+    assert found == {"gang": True, "near": True, "apart": False}
