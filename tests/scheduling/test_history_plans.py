@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from apps.common.infrastructure import database
 from apps.scheduling.selectors import queue
 from apps.workloads.models import Job
 from tests import factories
