@@ -6,9 +6,10 @@ from apps.inventory.models import ClusterFrame
 
 
 def recorded_before(cluster_s: float) -> datetime | None:
-    """Return the wall time of the last frame at or before a cluster time; None if there is none.
+    """Return a wall time, a few cluster minutes before a cluster time; None if none is known.
 
-    What happened from the cluster time on happened after it.
+    What happened from the cluster time on happened after it. A frame is stored within its minute,
+    so the last one before the cluster time may be too late: this is the time of the one before.
     """
     before = ClusterFrame.objects.filter(cluster_s__lte=cluster_s).order_by("-cluster_s")
-    return before.values_list("at", flat=True).first()
+    return next(iter(before.values_list("at", flat=True)[1:2]), None)
