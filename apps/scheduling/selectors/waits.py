@@ -3,6 +3,7 @@
 Both read only jobs of the given projects; None: of all.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -36,13 +37,15 @@ WHERE j.state = ANY('{submitted,profiling,queued}')
 ORDER BY j.created_at, j.id LIMIT %(limit)s
 """
 _SCORES: Final = """
-SELECT kind, count(*), avg((placed_s BETWEEN p5_s AND high_s)::int),
-       avg((placed_s <= late_s)::int), percentile_cont(0.5) WITHIN GROUP (ORDER BY error_s),
+SELECT kind, count(p5_s), count(*) - count(p5_s),
+       avg((placed_s BETWEEN p5_s AND high_s)::int) FILTER (WHERE p5_s IS NOT NULL),
+       avg((placed_s <= late_s)::int) FILTER (WHERE p5_s IS NOT NULL),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY error_s) FILTER (WHERE p5_s IS NOT NULL),
        avg(placed_s - made_s)
 FROM (
     SELECT DISTINCT ON (e.job_id) e.kind, e.placed_s, e.made_s, e.p5_s,
            coalesce(e.p95_s, 'infinity') AS high_s, coalesce(e.p90_s, 'infinity') AS late_s,
-           e.placed_s - e.p50_s AS error_s
+           e.placed_s - coalesce(e.p50_s, 'infinity') AS error_s
     FROM (
         SELECT * FROM scheduling_startestimate s
         WHERE s.placed_s > %(since)s AND (%(projects)s::uuid[] IS NULL OR EXISTS (
@@ -117,17 +120,20 @@ def _reason(state: str, code: str, *, is_held: bool) -> Reason:
 def start_scores(projects: Collection[UUID] | None, *, now_s: float) -> list[StartScore]:
     """Score the first estimates of the jobs that started in the last day of cluster time."""
     values = {"projects": _ids(projects), "since": now_s - DAY_S, "limit": SCORED}
-    return [
-        StartScore(
-            kind=kind,
-            count=count,
-            covered=float(covered or 0.0),
-            by_p90=float(by_p90),
-            bias_s=bias_s,
-            waited_s=waited_s,
-        )
-        for kind, count, covered, by_p90, bias_s, waited_s in fetch_rows(_SCORES, values)
-    ]
+    return [_start_score(row) for row in fetch_rows(_SCORES, values)]
+
+
+def _start_score(row: Sequence[Any]) -> StartScore:
+    kind, count, unknown, covered, by_p90, bias_s, waited_s = row
+    return StartScore(
+        kind=kind,
+        count=count,
+        unknown=unknown,
+        covered=None if covered is None else float(covered),
+        by_p90=None if by_p90 is None else float(by_p90),
+        bias_s=bias_s if bias_s is not None and math.isfinite(bias_s) else None,
+        waited_s=waited_s,
+    )
 
 
 def estimates_of(job_id: UUID) -> list[StartEstimate]:
