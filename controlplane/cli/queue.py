@@ -124,6 +124,7 @@ def _scores(rows: list[Mapping[str, Any]]) -> str:
         [
             row["kind"],
             row["count"],
+            row["unknown"],
             percent(row["covered"]),
             percent(row["by_p90"]),
             duration(row["bias_seconds"]),
@@ -131,4 +132,4 @@ def _scores(rows: list[Mapping[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return columns(("CLASS", "STARTS", "IN 90 %", "BY P90", "LATE", "WAITED"), shown)
+    return columns(("CLASS", "STARTS", "UNKNOWN", "IN 90 %", "BY P90", "LATE", "WAITED"), shown)

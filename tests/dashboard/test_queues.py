@@ -9,6 +9,7 @@ from django.test import Client, override_settings
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.dashboard.core.labels import start_text
+from apps.inventory.models import Cluster
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState, StartEstimate
 from apps.scheduling.selectors.waits import start_scores
@@ -154,6 +155,41 @@ def test_an_estimate_beyond_the_simulation_covers_any_start() -> None:
     estimate(job, None, None, placed_s=NOW_S + 50.0, is_open=False)
     (score,) = start_scores(None, now_s=NOW_S + 60.0)
     assert (score.covered, score.by_p90, score.bias_s) == (1.0, 1.0, None)
+
+
+def unknown(kind: str = "ips, 1 unit") -> None:
+    """A start whose estimate was unknown."""
+    job = factories.job(state="running")
+    values = {"kind": kind, "p5_s": None, "placed_s": NOW_S + 50.0, "is_open": False}
+    estimate(job, None, None, **values)
+
+
+def test_starts_with_unknown_estimates_are_counted_apart() -> None:
+    for wait_s in (50.0, 400.0):
+        started("ips, 1 unit", wait_s, p50_s=60.0, p90_s=90.0)
+    unknown()
+    (score,) = start_scores(None, now_s=NOW_S + 500.0)
+    assert (score.count, score.unknown) == (2, 1)
+    assert (score.by_p90, score.covered, score.bias_s) == (0.5, 0.5, 165.0)
+    assert score.waited_s == pytest.approx(500.0 / 3)
+
+
+def test_a_class_of_unknown_estimates_has_no_shares(as_operator: Client) -> None:
+    unknown("best_effort, 1 unit")
+    Cluster.objects.update(seen_cluster_s=NOW_S + 100.0)
+    (row,) = as_operator.get("/api/v1/queues/").json()["scores"]
+    assert (row["count"], row["unknown"]) == (0, 1)
+    assert (row["covered"], row["by_p90"], row["bias_seconds"]) == (None, None, None)
+    assert "n = 0; 1 more had no estimate" in page(as_operator)
+
+
+def test_a_median_later_than_simulated_is_among_the_errors() -> None:
+    for _ in range(2):
+        job = factories.job(state="running")
+        estimate(job, None, None, placed_s=NOW_S + 50.0, is_open=False)
+    started("ips, 1 unit", 50.0, p50_s=60.0, p90_s=90.0)
+    (score,) = start_scores(None, now_s=NOW_S + 60.0)
+    assert (score.count, score.bias_s) == (3, None)
 
 
 def test_the_queue_in_rest_is_in_seconds_from_now(as_operator: Client) -> None:

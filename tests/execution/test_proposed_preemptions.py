@@ -321,4 +321,4 @@ def test_stale_proposals_are_looked_up_one_by_one_however_many_jobs_wait() -> No
         withdraw_stale()
     (statement,) = [each["sql"] for each in statements]
     assert proposals()[0][0] == "proposed"
-    assert 0 < rows_read(statement, None) <= 2
+    assert 0 < rows_read(statement) <= 2

@@ -11,7 +11,7 @@ def analyze() -> None:
         cursor.execute("ANALYZE workloads_job")
 
 
-def rows_read(sql: str, parameters: Any) -> float:
+def rows_read(sql: str, parameters: Any = None) -> float:
     """Execute a statement and return the number of rows of jobs that its scans read."""
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", parameters)

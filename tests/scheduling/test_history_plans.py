@@ -4,8 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from apps.common.infrastructure import database
 from apps.scheduling.selectors import queue
 from apps.workloads.models import Job
 from tests import factories
@@ -28,19 +29,12 @@ def end(jobs: Any, at_s: float) -> None:
     )
 
 
-def read_by_history(monkeypatch: pytest.MonkeyPatch) -> tuple[float, int]:
+def read_by_history() -> tuple[float, int]:
     """Return the rows of jobs that the read of ended jobs scans, and how many jobs it finds."""
-    real, scanned = database.fetch_rows, list[float]()
-
-    def fetch_rows(sql: str, parameters: Any = None) -> list[tuple[Any, ...]]:
-        if sql == queue._ENDED:
-            scanned.append(rows_read(sql, parameters))
-        return real(sql, parameters)
-
-    monkeypatch.setattr(queue, "fetch_rows", fetch_rows)
-    history = queue.run_time_history(NOW_S)
-    (rows,) = scanned
-    return rows, sum(each.size for each in history.seconds.values())
+    with CaptureQueriesContext(connection) as statements:
+        history = queue.run_time_history(NOW_S)
+    (ended,) = [each["sql"] for each in statements if "state = 'succeeded'" in each["sql"]]
+    return rows_read(ended), sum(each.size for each in history.seconds.values())
 
 
 def old_jobs() -> None:
@@ -54,26 +48,22 @@ def end_recent_jobs() -> None:
     end(Job.objects.filter(state="submitted"), NOW_S - 600.0)
 
 
-def test_older_jobs_are_not_read_if_none_had_ended_when_the_table_was_analysed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_older_jobs_are_not_read_if_none_had_ended_when_the_table_was_analysed() -> None:
     old_jobs()
     analyze()
     end(Job.objects.all(), 3600.0)
     end_recent_jobs()
-    rows, found = read_by_history(monkeypatch)
+    rows, found = read_by_history()
     assert found == RECENT
     assert rows <= 2 * RECENT
 
 
-def test_older_jobs_are_not_read_if_all_had_ended_when_the_table_was_analysed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_older_jobs_are_not_read_if_all_had_ended_when_the_table_was_analysed() -> None:
     old_jobs()
     end(Job.objects.all(), 3600.0)
     analyze()
     end_recent_jobs()
-    rows, found = read_by_history(monkeypatch)
+    rows, found = read_by_history()
     assert found == RECENT
     assert rows <= 2 * RECENT
 

@@ -71,9 +71,10 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueScore:
-    """How estimates compared with starts, over all classes."""
+    """How estimates compared with starts, over all classes; see `StartScore`."""
 
     count: int
+    unknown: int
     by_p90: float
     covered: float
 
@@ -218,13 +219,14 @@ def _reasons(jobs: Sequence[WaitingJob]) -> tuple[tuple[str, str, int], ...]:
 
 
 def _score(scores: Sequence[StartScore]) -> QueueScore | None:
-    count = sum(score.count for score in scores)
-    if not count:
+    if not scores:
         return None
+    count = sum(score.count for score in scores)
     return QueueScore(
         count,
-        by_p90=sum(score.by_p90 * score.count for score in scores) / count,
-        covered=sum(score.covered * score.count for score in scores) / count,
+        unknown=sum(score.unknown for score in scores),
+        by_p90=sum((score.by_p90 or 0.0) * score.count for score in scores) / max(1, count),
+        covered=sum((score.covered or 0.0) * score.count for score in scores) / max(1, count),
     )
 
 

@@ -57,11 +57,20 @@ class StartScoreSerializer(serializers.Serializer[Any]):
     """Starts of the last day of cluster time beside their first estimates."""
 
     kind = serializers.CharField(help_text="Kind of the target, and size.")
-    count = serializers.IntegerField()
-    covered = serializers.FloatField(help_text="Share that started in the 90 % interval.")
-    by_p90 = serializers.FloatField(help_text="Share that started by the p90.")
+    count = serializers.IntegerField(
+        help_text="Starts whose estimate had a 90 % interval; shares and bias are of these."
+    )
+    unknown = serializers.IntegerField(
+        help_text="Further starts, whose first estimate was unknown."
+    )
+    covered = serializers.FloatField(
+        allow_null=True, help_text="Share that started in the 90 % interval. Null: no interval."
+    )
+    by_p90 = serializers.FloatField(
+        allow_null=True, help_text="Share that started by the p90. Null: no interval."
+    )
     bias_seconds = serializers.FloatField(
-        allow_null=True, help_text="Median of the start minus the p50."
+        allow_null=True, help_text="Median of the start minus the p50. Null: unknown."
     )
     waited_seconds = serializers.FloatField(help_text="Mean wait after the estimate.")
 
@@ -274,6 +283,7 @@ def _score(score: StartScore) -> dict[str, Any]:
     return {
         "kind": score.kind,
         "count": score.count,
+        "unknown": score.unknown,
         "covered": score.covered,
         "by_p90": score.by_p90,
         "bias_seconds": score.bias_s,

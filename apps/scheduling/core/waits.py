@@ -46,15 +46,18 @@ class StartScore:
 
     Attributes
     ----------
-    covered : share of starts between p5 and p95
-    by_p90 : share of starts by the p90
-    bias_s : median of start minus p50; None = no estimate had a median
-    waited_s : mean wait from the estimate on
+    count : starts whose estimate had an interval; the shares and the bias are of these
+    unknown : further starts, whose estimate was unknown
+    covered : share of starts between p5 and p95; None = no estimate had an interval
+    by_p90 : share of starts by the p90; None likewise
+    bias_s : median of start minus p50; None = the p50 of half of them is unknown
+    waited_s : mean wait from the estimate on, of all starts
     """
 
     kind: str
     count: int
-    covered: float
-    by_p90: float
+    unknown: int
+    covered: float | None
+    by_p90: float | None
     bias_s: float | None
     waited_s: float

@@ -3,6 +3,7 @@
 Both read only jobs of the given projects; None: of all.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -22,8 +23,7 @@ SCORED: Final = 20_000  # estimates of these projects in the last day, newest fi
 _WAITING: Final = """
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.state, j.held, j.reason_code,
        j.reason_message, j.priority, j.submitted_s, coalesce(s.units, j.units_requested),
-       j.gang OR j.constraints->>'locality' IS NOT NULL, e.made_s, e.p50_s, e.p90_s, e.ahead,
-       r.start_s
+       s.min_units, e.made_s, e.p50_s, e.p90_s, e.ahead, r.start_s
 FROM workloads_job j
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
@@ -37,14 +37,15 @@ WHERE j.state = ANY('{submitted,profiling,queued}')
 ORDER BY j.created_at, j.id LIMIT %(limit)s
 """
 _SCORES: Final = """
-SELECT kind, count(*), avg((is_known AND placed_s BETWEEN p5_s AND high_s)::int),
-       avg((is_known AND placed_s <= late_s)::int),
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY error_s), avg(placed_s - made_s)
+SELECT kind, count(p5_s), count(*) - count(p5_s),
+       avg((placed_s BETWEEN p5_s AND high_s)::int) FILTER (WHERE p5_s IS NOT NULL),
+       avg((placed_s <= late_s)::int) FILTER (WHERE p5_s IS NOT NULL),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY error_s) FILTER (WHERE p5_s IS NOT NULL),
+       avg(placed_s - made_s)
 FROM (
     SELECT DISTINCT ON (e.job_id) e.kind, e.placed_s, e.made_s, e.p5_s,
-           e.p5_s IS NOT NULL AS is_known,
            coalesce(e.p95_s, 'infinity') AS high_s, coalesce(e.p90_s, 'infinity') AS late_s,
-           e.placed_s - e.p50_s AS error_s
+           e.placed_s - coalesce(e.p50_s, 'infinity') AS error_s
     FROM (
         SELECT * FROM scheduling_startestimate s
         WHERE s.placed_s > %(since)s AND (%(projects)s::uuid[] IS NULL OR EXISTS (
@@ -86,7 +87,7 @@ def _ids(projects: Collection[UUID] | None) -> list[UUID] | None:
 
 def _waiting_job(row: Sequence[Any]) -> WaitingJob:
     key, name, project, application, shape, state, held, code, message, priority, *rest = row
-    submitted_s, units, is_gang, made_s, start_s, latest_s, ahead, reserved_s = rest
+    submitted_s, units, fewest, made_s, start_s, latest_s, ahead, reserved_s = rest
     reason = _reason(state, code, is_held=held)
     return WaitingJob(
         id=key,
@@ -95,7 +96,7 @@ def _waiting_job(row: Sequence[Any]) -> WaitingJob:
         application=application,
         shape=shape,
         units=units,
-        is_gang=is_gang,
+        is_gang=bool(fewest and fewest > 1),
         reason=reason,
         message="" if held else message,
         tier=MEANINGS[Reason(reason)].tier,
@@ -117,22 +118,22 @@ def _reason(state: str, code: str, *, is_held: bool) -> Reason:
 
 
 def start_scores(projects: Collection[UUID] | None, *, now_s: float) -> list[StartScore]:
-    """Score the first estimates of the jobs that started in the last day of cluster time.
-
-    A start that was not predicted counts as one outside of its interval.
-    """
+    """Score the first estimates of the jobs that started in the last day of cluster time."""
     values = {"projects": _ids(projects), "since": now_s - DAY_S, "limit": SCORED}
-    return [
-        StartScore(
-            kind=kind,
-            count=count,
-            covered=float(covered),
-            by_p90=float(by_p90),
-            bias_s=bias_s,
-            waited_s=waited_s,
-        )
-        for kind, count, covered, by_p90, bias_s, waited_s in fetch_rows(_SCORES, values)
-    ]
+    return [_start_score(row) for row in fetch_rows(_SCORES, values)]
+
+
+def _start_score(row: Sequence[Any]) -> StartScore:
+    kind, count, unknown, covered, by_p90, bias_s, waited_s = row
+    return StartScore(
+        kind=kind,
+        count=count,
+        unknown=unknown,
+        covered=None if covered is None else float(covered),
+        by_p90=None if by_p90 is None else float(by_p90),
+        bias_s=bias_s if bias_s is not None and math.isfinite(bias_s) else None,
+        waited_s=waited_s,
+    )
 
 
 def estimates_of(job_id: UUID) -> list[StartEstimate]:
