@@ -274,6 +274,11 @@ def _page_queries(name: str, samples: Samples) -> list[dict[str, str]]:
     spans = [{"range": span} for span in RANGES_S] if name in {"overview", "decisions"} else []
     outcomes = ("placed", "refused", "conflict") if name == "decisions" else ()
     known = [{"application": job.application.name}] if name == "submit-usual" else []
+    queue_filters = [
+        *({"project": text} for text in (job.project.name, "absent")),
+        *({"reason": text} for text in ("NoFreeUnit", "Held", "WaitingForAgent")),
+        {"project": job.project.name, "reason": "NoFreeUnit"},
+    ]
     sorts = SORTS if name == "applications" else {}
     standings = STANDINGS if name == "applications" else {}
     return [
@@ -281,6 +286,7 @@ def _page_queries(name: str, samples: Samples) -> list[dict[str, str]]:
         *tabs,
         *spans,
         *known,
+        *(queue_filters if name in {"queues", "api-queues"} else []),
         *({"outcome": outcome} for outcome in outcomes),
         *({"sort": sort} for sort in sorts),
         *({"standing": standing} for standing in standings),

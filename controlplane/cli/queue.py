@@ -6,7 +6,7 @@ from typing import Any
 
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import Exit
-from controlplane.cli.output import columns, duration, percent, print_result, render
+from controlplane.cli.output import columns, duration, percent, print_message, print_result, render
 from controlplane.cli.verbs import Verbs, positive_int
 
 HEADINGS = ("NAME", "PROJECT", "UNITS", "REASON", "TIER", "WAITED", "P50", "P90", "AHEAD", "PRIO")
@@ -25,7 +25,10 @@ def declare(verbs: Verbs) -> None:
 
 def queue(client: BerthClient, args: Namespace) -> int:
     """List waiting jobs with reasons and predicted starts in cluster time, soonest first."""
-    response = client.get("/api/v1/queues/")
+    wanted = {"project": args.project, "reason": args.reason}
+    response = client.get(
+        "/api/v1/queues/", **{name: value for name, value in wanted.items() if value is not None}
+    )
     if args.scores:
         rows = response["scores"]
         print_result(render(rows, args.output, _scores(rows)))
@@ -38,14 +41,18 @@ def queue(client: BerthClient, args: Namespace) -> int:
         state = response["admission"]
         print_result(render(state, args.output, _admission(state)))
         return Exit.OK
-    rows = [
-        job
-        for job in response["jobs"]
-        if args.project in (None, job["project"]) and args.reason in (None, job["reason"])
-    ][: args.limit]
+    rows = response["jobs"][: args.limit]
     table = _jobs(rows, response["shares"])
     print_result(render(rows, args.output, table))
+    if len(rows) < len(response["jobs"]) or response["is_cut"]:
+        print_message(_cut(len(rows), len(response["jobs"]), is_cut=response["is_cut"]))
     return Exit.OK
+
+
+def _cut(shown: int, listed: int, *, is_cut: bool) -> str:
+    """Return the sentence about jobs that are not shown."""
+    least = "at least " if is_cut else ""
+    return f"{shown} of {least}{listed} waiting jobs are shown: those that start soonest."
 
 
 def _jobs(rows: Sequence[Mapping[str, Any]], shares: Sequence[Mapping[str, Any]] | None) -> str:

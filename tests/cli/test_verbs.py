@@ -56,6 +56,28 @@ def test_the_queue_lists_waiting_jobs_with_reasons_and_starts(berth: Berth) -> N
     assert "BERTH_ADMISSION is none" in berth("queue", "--admission")[1]
 
 
+def test_the_queue_is_filtered_before_its_limit(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.cluster()
+    for name in ("m1", "m2", "m3", "h1"):
+        submit(berth, "--name", name)
+    Job.objects.filter(name="h1").update(held=True)
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+    _, out, message = berth("queue")
+    assert len(out.splitlines()) == 3
+    assert message == "2 of at least 2 waiting jobs are shown: those that start soonest.\n"
+    _, out, message = berth("queue", "--project", "default", "--reason", "Held")
+    assert re.search(r"h1 +default +- +Held", out)
+    assert message == ""
+    code, _, message = berth("queue", "--reason", "Absent")
+    assert code != Exit.OK
+    assert "reason must be one of Invalid, Held" in message
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 10)
+    message = berth("queue", "--limit", "1")[2]
+    assert message == "1 of 4 waiting jobs are shown: those that start soonest.\n"
+
+
 @override_settings(ADMISSION="arq")
 def test_the_queue_shows_the_classes_of_the_admission_control(berth: Berth) -> None:
     factories.cluster()

@@ -96,10 +96,113 @@ def test_a_queue_that_is_longer_than_what_is_read_says_so(
         estimated(name, 60.0, 90.0)
     assert "At least" not in page(as_operator)
     monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
-    monkeypatch.setattr("apps.dashboard.core.queue_rows.MAX_JOBS", 2)
     shown = page(as_operator)
     assert "At least <b>2</b> jobs wait" in shown
-    assert "More jobs wait; the numbers are of the oldest 2 that match." in shown
+    assert "More jobs wait; the numbers are of the 2 that match and start soonest." in shown
+    assert as_operator.get("/api/v1/queues/").json()["is_cut"] is True
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 3)
+    assert "At least" not in page(as_operator)
+    assert as_operator.get("/api/v1/queues/").json()["is_cut"] is False
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    """Names of the jobs that REST lists."""
+    return [job["name"] for job in client.get(f"/api/v1/queues/{query}").json()["jobs"]]
+
+
+def test_a_cut_queue_keeps_the_jobs_that_start_soonest(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.job("unknown", state="queued", reason_code="NoFreeUnit")
+    for name, start_s in (("late", 900.0), ("soon", 60.0), ("next", 10.0)):
+        estimated(name, start_s, 1000.0)
+    assert listed(as_operator) == ["next", "soon", "late", "unknown"]
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+    assert listed(as_operator) == ["next", "soon"]
+
+
+def test_the_filters_apply_before_the_limit(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("red-1", "red-2", "red-3"):
+        estimated(name, 60.0, 120.0, project=factories.project("reds"))
+    factories.job("blue", state="queued", held=True, project=factories.project("blues"))
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+    for query in ("?project=blues", "?reason=Held", "?project=blues&reason=Held"):
+        assert ">blue</a>" in page(as_operator, query), query
+        assert "At least" not in page(as_operator, query), query
+        assert listed(as_operator, query) == ["blue"], query
+    assert listed(as_operator, "?project=blues&reason=NoFreeUnit") == []
+
+
+def test_the_filters_count_all_waiting_jobs(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("red-1", "red-2", "red-3"):
+        estimated(name, 60.0, 120.0, project=factories.project("reds"))
+    factories.job("blue", state="queued", held=True, project=factories.project("blues"))
+    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+    shown = page(as_operator, "?project=blues")
+    counts = re.findall(r'([a-z ]+) <span class="t3">(\d)</span></a>', shown)
+    assert counts == [("on hold", "1"), ("no free unit", "3"), ("blues", "1"), ("reds", "3")]
+
+
+@pytest.mark.parametrize(
+    ("query", "detail"),
+    [
+        ("reason=Absent", "reason must be one of Invalid, Held, "),
+        ("reason=", "reason must be one of "),
+        (f"project={'p' * 201}", "project must be text of at most 200 characters."),
+        ("state=queued", "state is not a parameter of this route; known: fields, omit, project"),
+    ],
+    ids=["unknown reason", "no reason", "long project", "unknown filter"],
+)
+def test_an_invalid_filter_of_the_queue_is_refused(
+    as_operator: Client, query: str, detail: str
+) -> None:
+    other = as_operator.get("/api/v1/jobs/?reason=Absent")
+    response = as_operator.get(f"/api/v1/queues/?{query}")
+    assert response.status_code == other.status_code
+    assert response.json()["detail"].startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"state": "submitted", "reason_code": "WaitingForAgent"}, "WaitingForAgent"),
+        ({"state": "submitted", "reason_code": "Obsolete"}, "WaitingForAgent"),
+        ({"state": "profiling", "reason_code": "NoFreeUnit"}, "WaitingForProfile"),
+        ({"state": "queued", "reason_code": "NoFreeUnit"}, "NoFreeUnit"),
+        ({"state": "queued", "reason_code": "NoFreeUnit", "held": True}, "Held"),
+        ({"state": "queued", "reason_code": "WaitingForArray", "held": True}, "WaitingForArray"),
+    ],
+)
+def test_a_waiting_job_is_found_by_the_reason_that_the_queue_shows(
+    as_operator: Client, values: dict[str, Any], reason: str
+) -> None:
+    factories.job("one", **values)
+    (row,) = as_operator.get(f"/api/v1/queues/?reason={reason}").json()["jobs"]
+    assert row["reason"] == reason
+    assert listed(as_operator, "?reason=CapacityShort") == []
+
+
+@pytest.mark.parametrize(
+    ("values", "is_gang"),
+    [
+        ({"gang": True, "held": True}, True),
+        ({"gang": True, "state": "profiling"}, True),
+        ({"gang": False}, False),
+        ({"gang": False, "constraints": {"locality": "rack"}}, True),
+        ({"gang": False, "constraints": {"locality": None}}, False),
+    ],
+)
+def test_the_queue_says_gang_of_jobs_that_no_agent_has_evaluated(
+    as_operator: Client, values: dict[str, Any], is_gang: bool
+) -> None:
+    factories.job("one", **{"state": "queued", "units_requested": 4, **values})
+    (row,) = as_operator.get("/api/v1/queues/").json()["jobs"]
+    assert row["gang"] is is_gang
+    assert ("4 units, gang" in page(as_operator)) is is_gang
 
 
 def test_a_held_job_has_the_reason_held_and_no_start(as_operator: Client) -> None:

@@ -113,6 +113,7 @@ ALLOWED: Final = {
             "scheduling.selectors.fair_share.is_settled",
             "scheduling.selectors.quotas.standings",
             "scheduling.selectors.waits.start_scores",
+            "scheduling.selectors.waits.waiting_counts",
             "scheduling.selectors.waits.waiting_jobs",
             "workloads.selectors.array_states",
             "workloads.selectors.batch_items",

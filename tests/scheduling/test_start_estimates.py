@@ -301,7 +301,7 @@ def test_the_cluster_is_not_read_while_nothing_waits() -> None:
         _ = follower.copy
 
 
-def test_a_start_that_was_not_predicted_counts_as_missed() -> None:
+def test_a_start_that_was_not_predicted_is_no_part_of_the_coverage() -> None:
     """One of four estimates has an interval, which holds the start."""
     for p50_s in (NOW_S, None, None, None):
         one = factories.job(state="running", name=f"j{StartEstimate.objects.count()}")
@@ -311,7 +311,7 @@ def test_a_start_that_was_not_predicted_counts_as_missed() -> None:
             p90_s=p50_s, p95_s=p50_s, placed_s=NOW_S - 50.0, is_open=False,
         )  # fmt: skip
     (score,) = start_scores(None, now_s=NOW_S)
-    assert (score.count, score.covered, score.by_p90) == (4, 0.25, 0.25)
+    assert (score.count, score.unknown, score.covered, score.by_p90) == (1, 3, 1.0, 1.0)
 
 
 def test_the_queue_tells_gangs_whether_or_not_they_were_evaluated() -> None:
@@ -319,5 +319,5 @@ def test_the_queue_tells_gangs_whether_or_not_they_were_evaluated() -> None:
     factories.job(name="gang", gang=True, **wide)
     factories.job(name="near", gang=False, constraints={"locality": "rack"}, **wide)
     factories.job(name="apart", gang=False, constraints={"spread": "rack"}, **wide)
-    found = {each.name: each.is_gang for each in waiting_jobs(None)}
+    found = {each.name: each.is_gang for each in waiting_jobs(None).jobs}
     assert found == {"gang": True, "near": True, "apart": False}

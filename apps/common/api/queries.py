@@ -44,7 +44,7 @@ def choice(lookup: str, allowed: Iterable[str], description: str) -> Filter:
     """Filter by one word of a closed set."""
     words = list(allowed)
     return Filter(
-        lambda value: Q(**{lookup: _word(value, words)}),
+        lambda value: Q(**{lookup: read_word(value, words)}),
         description,
         {"type": "string", "enum": words},
     )
@@ -54,7 +54,7 @@ def choices(lookup: str, allowed: Iterable[str], description: str) -> Filter:
     """Filter by any of several words of a closed set, separated by commas."""
     words = list(allowed)
     return Filter(
-        lambda value: Q(**{f"{lookup}__in": [_word(v, words) for v in value.split(",")]}),
+        lambda value: Q(**{f"{lookup}__in": [read_word(v, words) for v in value.split(",")]}),
         f"{description} (comma separated: {', '.join(words)})",
     )
 
@@ -173,7 +173,8 @@ def read_text(value: str) -> str:
     return value
 
 
-def _word(value: str, words: Collection[str]) -> str:
+def read_word(value: str, words: Collection[str]) -> str:
+    """Parse one word of a closed set."""
     if value not in words:
         raise ValueError(f"must be one of {', '.join(words)}")
     return value
@@ -233,7 +234,7 @@ def read_list_query(
     limit = params.get("limit")
     count = params.get("count")
     if count is not None:
-        read("count", count, lambda value: _word(value, ("exact", "estimate")))
+        read("count", count, lambda value: read_word(value, ("exact", "estimate")))
     return ListQuery(
         where=where,
         limit=DEFAULT_LIMIT

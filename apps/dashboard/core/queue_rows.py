@@ -2,12 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from apps.dashboard.core import formats, labels
-from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingJob
+from apps.scheduling.core.waits import StartScore, WaitingCount, WaitingJob, WaitingJobs
+from apps.workloads.core.reasons import MEANINGS, Reason
 
 MAX_ROWS: Final = 100
 AXES_S: Final = (60.0, 300.0, 600.0, 1200.0, 3600.0, 10_800.0, 43_200.0, 86_400.0, 604_800.0)
@@ -39,11 +40,12 @@ class QueueRow:
 
     @property
     def request(self) -> str:
-        """Number of units, and whether the job needs all of them to start."""
+        """Number of units, and whether the job needs several at once to start."""
         units = "size not known yet"
         if self.first.units is not None:
             units = formats.plural(self.first.units, "unit")
-        return f"{units}{', gang' if self.first.is_gang else ''}"
+        is_gang = self.first.is_gang and self.first.units != 1
+        return f"{units}{', gang' if is_gang else ''}"
 
     @property
     def why(self) -> str:
@@ -91,12 +93,12 @@ class QueuePage:
     Attributes
     ----------
     axis_s : end of the common axis of the starts
-    waiting, shapes, units : jobs that match, their different requests and units
+    waiting, shapes, units : jobs that match and were read, their different requests and units
     start_s, latest_s : medians of the p50 and p90; None = no estimate
     oldest_s : cluster seconds that the oldest job has waited
     reasons, projects : of all visible jobs, with the number of jobs
     hidden : rows that are not shown
-    is_cut : whether more jobs wait than were read
+    is_cut : whether more jobs match than were read
     """
 
     rows: tuple[QueueRow, ...]
@@ -139,17 +141,25 @@ class QueueFilter:
 
 
 def queue_page(
-    jobs: Sequence[WaitingJob], scores: Sequence[StartScore], by: QueueFilter, *, now_s: float
+    waiting: WaitingJobs,
+    counts: Sequence[WaitingCount],
+    scores: Sequence[StartScore],
+    by: QueueFilter,
+    *,
+    now_s: float,
 ) -> QueuePage:
-    """Group the visible waiting jobs by request, at most 100 rows."""
-    chosen = [
-        job for job in jobs if by.project in ("", job.project) and by.reason in ("", job.reason)
-    ]
+    """Group the waiting jobs that match by request, at most 100 rows.
+
+    Parameters
+    ----------
+    counts : of all visible jobs
+    """
+    chosen = sorted(waiting.jobs, key=lambda job: job.submitted_s)
     rows = sorted((_row(group, now_s) for group in _groups(chosen)), key=_soonest_first)
     shown = [row for group in rows[:MAX_ROWS] for row in _with_members(group, by, now_s)]
     every = [_row((job,), now_s) for job in chosen]
     latest = [row.latest_s for row in shown if row.latest_s is not None]
-    oldest = min(chosen, key=lambda job: job.submitted_s, default=None)
+    oldest = chosen[0] if chosen else None
     return QueuePage(
         rows=tuple(shown),
         axis_s=next((axis for axis in AXES_S if axis >= max(latest, default=0.0)), AXES_S[-1]),
@@ -160,10 +170,10 @@ def queue_page(
         latest_s=_median([row.latest_s for row in every]),
         oldest=oldest,
         oldest_s=0.0 if oldest is None else now_s - oldest.submitted_s,
-        reasons=_reasons(jobs),
-        projects=tuple(sorted(Counter(job.project for job in jobs).items())),
+        reasons=_reasons(counts),
+        projects=tuple(sorted(_sums((count.project, count.jobs) for count in counts).items())),
         hidden=max(0, len(rows) - MAX_ROWS),
-        is_cut=len(jobs) >= MAX_JOBS,
+        is_cut=waiting.is_cut,
         scores=tuple(scores),
         score=_score(scores),
     )
@@ -210,12 +220,19 @@ def _soonest_first(row: QueueRow) -> tuple[float, float]:
     return math.inf if row.start_s is None else row.start_s, -row.waited_s
 
 
-def _reasons(jobs: Sequence[WaitingJob]) -> tuple[tuple[str, str, int], ...]:
+def _reasons(counts: Sequence[WaitingCount]) -> tuple[tuple[str, str, int], ...]:
     """Return reasons in the order of their tier: code, text and number of jobs."""
-    tiers = {job.reason: job.tier for job in jobs}
-    counts = Counter(job.reason for job in jobs)
-    ranked = sorted(counts, key=lambda code: (tiers[code], code))
-    return tuple((code, labels.reason_text(code), counts[code]) for code in ranked)
+    sums = _sums((count.reason, count.jobs) for count in counts)
+    ranked = sorted(sums, key=lambda code: (MEANINGS[Reason(code)].tier, code))
+    return tuple((code, labels.reason_text(code), sums[code]) for code in ranked)
+
+
+def _sums(counts: Iterable[tuple[str, int]]) -> Counter[str]:
+    """Add the numbers of each name."""
+    sums: Counter[str] = Counter()
+    for name, jobs in counts:
+        sums[name] += jobs
+    return sums
 
 
 def _score(scores: Sequence[StartScore]) -> QueueScore | None:

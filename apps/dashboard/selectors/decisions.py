@@ -28,6 +28,7 @@ ORDER = Order(columns=("at", "id"), descending=True)
 PAGE_ROWS = 50
 UNPLACED = 10  # shown before the log
 NAMED = 200  # jobs of a search, the newest
+SUMMARISED = 1000  # decisions, the newest
 ANY = DecisionQuery()
 
 
@@ -147,9 +148,11 @@ class LogSummary:
 
 
 def log_summary(visible: QuerySet[Job], *, at_s: float | None = None) -> LogSummary:
-    """Return the outcomes of the last thousand decisions, until now or a cluster time."""
-    latest = _matching(visible, ANY, Span(until_s=at_s)).order_by("-at", "-id")
-    outcomes = list(latest.values_list("outcome", "commit_retries")[:1000])
+    """Return the visible outcomes among the last thousand decisions, until now or a time."""
+    rows = _made_until(at_s).order_by("-at", "-id")[:SUMMARISED]
+    if visible.query.where:  # the thousand of all projects bound what is read
+        rows = Decision.objects.filter(pk__in=rows.values("pk"), job__in=visible.values("id"))
+    outcomes = list(rows.values_list("outcome", "commit_retries"))
     return LogSummary(
         latest=len(outcomes),
         placed=sum(1 for outcome, _ in outcomes if outcome == "placed"),

@@ -11,7 +11,12 @@ from apps.dashboard.views.access import has_role, page, projects_of
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.selectors.fair_share import share_rows
 from apps.scheduling.selectors.quotas import quota_rows
-from apps.scheduling.selectors.waits import admission_now, start_scores, waiting_jobs
+from apps.scheduling.selectors.waits import (
+    admission_now,
+    start_scores,
+    waiting_counts,
+    waiting_jobs,
+)
 
 
 @page
@@ -20,7 +25,11 @@ def queues(request: HttpRequest) -> HttpResponse:
     projects, now_s = projects_of(request), cluster_now()
     by = QueueFilter(*(request.GET.get(name, "") for name in ("project", "reason", "shape")))
     shown = queue_page(
-        waiting_jobs(projects), start_scores(projects, now_s=now_s), by, now_s=now_s
+        waiting_jobs(projects, project=by.project or None, reason=by.reason or None),
+        waiting_counts(projects),
+        start_scores(projects, now_s=now_s),
+        by,
+        now_s=now_s,
     )
     admission = admission_panel(admission_now())
     quotas = quota_rows(projects)

@@ -1,10 +1,10 @@
 """The queue: waiting jobs with their reasons and predicted starts, and scores of predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.api.project_serializers import FairShareSerializer, represent_share
 from apps.accounts.models import ProjectShare
+from apps.common.api.queries import read, read_text, read_word
 from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.selectors import cluster_now
@@ -29,6 +30,7 @@ from apps.scheduling.selectors.waits import (
     waiting_jobs,
 )
 from apps.workloads.api.job_views import visible_job
+from apps.workloads.core.reasons import Reason
 from apps.workloads.selectors import visible_projects
 
 
@@ -132,6 +134,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 
     cluster_seconds = serializers.FloatField()
     jobs = WaitingJobSerializer(many=True)
+    is_cut = serializers.BooleanField(help_text="Whether more jobs match than are listed.")
     scores = StartScoreSerializer(many=True)
     quotas = QuotaSerializer(many=True, allow_null=True, help_text="Null: no project has a quota.")
     shares = QueueShareSerializer(
@@ -164,16 +167,29 @@ class WaitEstimateSerializer(serializers.Serializer[Any]):
 class QueueView(ApiView):
     """The queue."""
 
-    @extend_schema(responses=QueueSerializer)
+    query_parameters = frozenset({"project", "reason"})
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("project", str, description="Jobs of the project with this name."),
+            OpenApiParameter("reason", enum=[*Reason], description="Jobs with this reason."),
+        ],
+        responses=QueueSerializer,
+    )
     def get(self, request: Request) -> Response:
         """List the waiting jobs with one reason each and predicted starts, at most 10,000."""
         projects, now_s = visible_projects(principal_of(request)), cluster_now()
-        jobs = sorted(waiting_jobs(projects), key=soonest_first)
+        waiting = waiting_jobs(
+            projects,
+            project=_given(request, "project", read_text),
+            reason=_given(request, "reason", lambda value: read_word(value, [*Reason])),
+        )
         return answer(
             request,
             {
                 "cluster_seconds": now_s,
-                "jobs": [_job(job, now_s) for job in jobs],
+                "jobs": [_job(job, now_s) for job in waiting.jobs],
+                "is_cut": waiting.is_cut,
                 "scores": [_score(score) for score in start_scores(projects, now_s=now_s)],
                 "admission": _admission(admission_now()),
                 "quotas": _quotas(quota_rows(projects)),
@@ -182,9 +198,10 @@ class QueueView(ApiView):
         )
 
 
-def soonest_first(job: WaitingJob) -> tuple[bool, float, float]:
-    """Order of waiting jobs: by predicted start, those without an estimate last."""
-    return job.start_s is None, job.start_s or 0.0, job.submitted_s
+def _given(request: Request, name: str, parse: Callable[[str], str]) -> str | None:
+    """Return a parameter of the address; None if it is not given."""
+    value = request.query_params.get(name)
+    return None if value is None else str(read(name, value, parse))
 
 
 class JobWaitEstimate(ApiView):

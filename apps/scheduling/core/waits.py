@@ -1,10 +1,11 @@
 """Waiting jobs as the queue shows them, and scores of start estimates."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-MAX_JOBS: Final = 10_000  # waiting jobs that the queue shows, oldest first
+MAX_JOBS: Final = 10_000  # waiting jobs that the queue shows, soonest start first
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,23 @@ class WaitingJob:
     latest_s: float | None
     ahead: int | None
     reserved_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJobs:
+    """The waiting jobs that match; ``is_cut`` if more match than were read."""
+
+    jobs: Sequence[WaitingJob]
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCount:
+    """Number of waiting jobs of one project with one reason."""
+
+    project: str
+    reason: str
+    jobs: int
 
 
 @dataclass(frozen=True, slots=True)

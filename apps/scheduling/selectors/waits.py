@@ -12,30 +12,53 @@ from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.admission.types import AdmissionNow, Control, QueueState
-from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingJob
+from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingCount, WaitingJob, WaitingJobs
 from apps.scheduling.models import AdmissionState, StartEstimate
-from apps.workloads.core.reasons import MEANINGS, Reason, reason_of_hold
+from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 
 DAY_S: Final = 86_400.0
 SCORED: Final = 20_000  # estimates of these projects in the last day, newest first
 
-_WAITING: Final = """
-SELECT j.id, j.name, p.name, a.name, j.shape_id, j.state, j.held, j.reason_code,
-       j.reason_message, j.priority, j.submitted_s, coalesce(s.units, j.units_requested),
-       s.min_units, e.made_s, e.p50_s, e.p90_s, e.ahead, r.start_s
-FROM workloads_job j
+_WAITS: Final = """j.state = ANY('{submitted,profiling,queued}')
+      AND (%(projects)s::uuid[] IS NULL OR j.project_id = ANY(%(projects)s::uuid[]))"""
+_REASON: Final = """CASE
+    WHEN j.held AND j.reason_code <> 'WaitingForArray' THEN 'Held'
+    WHEN j.held THEN j.reason_code
+    WHEN j.state = 'profiling' THEN 'WaitingForProfile'
+    WHEN j.reason_code = ANY(%(reasons)s::text[]) THEN j.reason_code
+    ELSE 'WaitingForAgent' END"""
+# The estimates of all jobs that match are read, as any of them may start soonest: 3 us each.
+_WAITING: Final = f"""
+SELECT j.id, j.name, p.name, a.name, j.shape_id, j.held, j.reason, j.reason_message, j.priority,
+       j.submitted_s, coalesce(s.units, j.units_requested), j.is_whole, j.made_s, j.p50_s, j.p90_s,
+       j.ahead, r.start_s
+FROM (
+    SELECT j.*, {_REASON} AS reason, j.gang OR j.constraints->>'locality' IS NOT NULL AS is_whole,
+           e.made_s, e.p50_s, e.p90_s, e.ahead
+    FROM workloads_job j
+    LEFT JOIN LATERAL (
+        SELECT made_s, p50_s, p90_s, ahead FROM scheduling_startestimate
+        WHERE job_id = j.id AND is_open ORDER BY id DESC LIMIT 1) e ON j.shape_id IS NOT NULL
+    WHERE {_WAITS}
+      AND (%(project)s::text IS NULL
+           OR j.project_id = (SELECT id FROM accounts_project WHERE name = %(project)s))
+      AND (%(reason)s::text IS NULL OR %(reason)s = {_REASON})
+    ORDER BY e.p50_s, j.created_at, j.id LIMIT %(limit)s) j
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
 LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
 LEFT JOIN scheduling_reservation r ON r.job_id = j.id
-LEFT JOIN LATERAL (
-    SELECT made_s, p50_s, p90_s, ahead FROM scheduling_startestimate
-    WHERE job_id = j.id AND is_open ORDER BY id DESC LIMIT 1) e ON j.shape_id IS NOT NULL
-WHERE j.state = ANY('{submitted,profiling,queued}')
-  AND (%(projects)s::uuid[] IS NULL OR j.project_id = ANY(%(projects)s::uuid[]))
-ORDER BY j.created_at, j.id LIMIT %(limit)s
-"""
+ORDER BY j.p50_s, j.created_at, j.id
+"""  # noqa: S608 - constants
+_COUNTS: Final = f"""
+SELECT p.name, w.reason, w.jobs
+FROM (
+    SELECT j.project_id, {_REASON} AS reason, count(*) AS jobs FROM workloads_job j
+    WHERE {_WAITS} GROUP BY 1, 2) w
+JOIN accounts_project p ON p.id = w.project_id
+"""  # noqa: S608 - constants
+# An estimate without a p5 is unknown: it has no interval that a start could be compared with.
 _SCORES: Final = """
 SELECT kind, count(p5_s), count(*) - count(p5_s),
        avg((placed_s BETWEEN p5_s AND high_s)::int) FILTER (WHERE p5_s IS NOT NULL),
@@ -75,10 +98,29 @@ def admission_memory(control: Control) -> bytes:
     return bytes(rows.first() or b"")
 
 
-def waiting_jobs(projects: Collection[UUID] | None) -> list[WaitingJob]:
-    """Return waiting jobs, oldest first, at most 10,000."""
-    rows = fetch_rows(_WAITING, {"projects": _ids(projects), "limit": MAX_JOBS})
-    return [_waiting_job(row) for row in rows]
+def waiting_jobs(
+    projects: Collection[UUID] | None, *, project: str | None = None, reason: str | None = None
+) -> WaitingJobs:
+    """Return waiting jobs, soonest start first, at most 10,000.
+
+    Jobs without a predicted start are the last, oldest first.
+
+    Parameters
+    ----------
+    project, reason : only jobs of the project with this name, or with this reason; None: all
+    """
+    values = {**_matched(projects), "project": project, "reason": reason}
+    rows = fetch_rows(_WAITING, {**values, "limit": MAX_JOBS + 1})
+    return WaitingJobs([_waiting_job(row) for row in rows[:MAX_JOBS]], len(rows) > MAX_JOBS)
+
+
+def waiting_counts(projects: Collection[UUID] | None) -> list[WaitingCount]:
+    """Count all waiting jobs by project and reason."""
+    return [WaitingCount(*row) for row in fetch_rows(_COUNTS, _matched(projects))]
+
+
+def _matched(projects: Collection[UUID] | None) -> dict[str, Any]:
+    return {"projects": _ids(projects), "reasons": [reason.value for reason in Reason]}
 
 
 def _ids(projects: Collection[UUID] | None) -> list[UUID] | None:
@@ -86,9 +128,8 @@ def _ids(projects: Collection[UUID] | None) -> list[UUID] | None:
 
 
 def _waiting_job(row: Sequence[Any]) -> WaitingJob:
-    key, name, project, application, shape, state, held, code, message, priority, *rest = row
-    submitted_s, units, fewest, made_s, start_s, latest_s, ahead, reserved_s = rest
-    reason = _reason(state, code, is_held=held)
+    key, name, project, application, shape, held, reason, message, priority, *rest = row
+    submitted_s, units, is_whole, made_s, start_s, latest_s, ahead, reserved_s = rest
     return WaitingJob(
         id=key,
         name=name,
@@ -96,7 +137,7 @@ def _waiting_job(row: Sequence[Any]) -> WaitingJob:
         application=application,
         shape=shape,
         units=units,
-        is_gang=bool(fewest and fewest > 1),
+        is_gang=is_whole,
         reason=reason,
         message="" if held else message,
         tier=MEANINGS[Reason(reason)].tier,
@@ -107,14 +148,6 @@ def _waiting_job(row: Sequence[Any]) -> WaitingJob:
         ahead=None if made_s is None else ahead,
         reserved_s=None if held else reserved_s,
     )
-
-
-def _reason(state: str, code: str, *, is_held: bool) -> Reason:
-    if is_held:
-        return reason_of_hold(code)
-    if state == "profiling":
-        return Reason.WAITING_FOR_PROFILE
-    return Reason(code) if code in set(Reason) else Reason.WAITING_FOR_AGENT
 
 
 def start_scores(projects: Collection[UUID] | None, *, now_s: float) -> list[StartScore]:
