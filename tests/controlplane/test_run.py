@@ -176,6 +176,7 @@ def test_killing_the_launcher_ends_everything(run: "subprocess.Popen[str]") -> N
     children = family(run)
     run.kill()
     wait_until(lambda: not alive(children), within_s=10)
+    assert alive(children) == []
 
 
 def test_a_start_after_a_killed_launcher_cleans_up_after_it(

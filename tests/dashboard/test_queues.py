@@ -121,13 +121,17 @@ def test_a_cut_queue_keeps_the_jobs_that_start_soonest(
     assert listed(as_operator) == ["next", "soon"]
 
 
-def test_the_filters_apply_before_the_limit(
-    as_operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def longer_than_read(clock: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three jobs of a project that start soon, one of another on hold; two are read at most."""
     for name in ("red-1", "red-2", "red-3"):
         estimated(name, 60.0, 120.0, project=factories.project("reds"))
     factories.job("blue", state="queued", held=True, project=factories.project("blues"))
     monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+
+
+@pytest.mark.usefixtures("longer_than_read")
+def test_the_filters_apply_before_the_limit(as_operator: Client) -> None:
     for query in ("?project=blues", "?reason=Held", "?project=blues&reason=Held"):
         assert ">blue</a>" in page(as_operator, query), query
         assert "At least" not in page(as_operator, query), query
@@ -135,13 +139,8 @@ def test_the_filters_apply_before_the_limit(
     assert listed(as_operator, "?project=blues&reason=NoFreeUnit") == []
 
 
-def test_the_filters_count_all_waiting_jobs(
-    as_operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("red-1", "red-2", "red-3"):
-        estimated(name, 60.0, 120.0, project=factories.project("reds"))
-    factories.job("blue", state="queued", held=True, project=factories.project("blues"))
-    monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 2)
+@pytest.mark.usefixtures("longer_than_read")
+def test_the_filters_count_all_waiting_jobs(as_operator: Client) -> None:
     shown = page(as_operator, "?project=blues")
     counts = re.findall(r'([a-z ]+) <span class="t3">(\d)</span></a>', shown)
     assert counts == [("on hold", "1"), ("no free unit", "3"), ("blues", "1"), ("reds", "3")]

@@ -26,12 +26,12 @@ from apps.common.infrastructure.notifications import notify
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
-    MAX_ATTEMPTS,
     OperationLostError,
     advance_operation,
     begin_operation,
     claim_operation,
     finish_owned,
+    why_given_up,
 )
 from apps.profiling.models import Measurement
 
@@ -119,8 +119,8 @@ def _work(operation_id: UUID) -> int | None:
     if operation is None:
         return None
     try:
-        if operation.arguments["attempt"] > MAX_ATTEMPTS:
-            _fail(operation, f"The worker died {MAX_ATTEMPTS} times.")
+        if why := why_given_up(operation):
+            _fail(operation, why)
         else:
             return _work_on(operation)
     except OperationLostError as error:

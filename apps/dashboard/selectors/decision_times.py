@@ -13,7 +13,7 @@ import numpy as np
 from apps.common.infrastructure.database import fetch_rows
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.decision_latency import DecisionLatency
-from apps.dashboard.selectors.moments import recorded_after
+from apps.inventory.selectors import recorded_after
 
 LATEST_DECISIONS: Final = 50_000
 LATENCY_COLUMNS: Final = 72

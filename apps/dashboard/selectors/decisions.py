@@ -13,9 +13,8 @@ from apps.common.api.paging import Order
 from apps.dashboard.core.decision_query import DecisionQuery
 from apps.dashboard.selectors.jobs import search
 from apps.dashboard.selectors.lists import ListPage, list_page
-from apps.dashboard.selectors.moments import recorded_after
 from apps.inventory.models import Server
-from apps.inventory.selectors import recorded_before
+from apps.inventory.selectors import recorded_after, recorded_before
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.selectors.decisions import (
     decisions_about,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from apps.dashboard.core.ranges import TimeRange
 from apps.inventory.core.usage import UsageTotals
@@ -64,12 +63,3 @@ def frame_at(cluster_s: float) -> ClusterFrame | None:
     """Return the last frame at or before a cluster time, without its arrays; None before any."""
     frames = ClusterFrame.objects.filter(cluster_s__lte=cluster_s).order_by("-cluster_s")
     return frames.defer("server_cpu", "server_allocated").first()
-
-
-def recorded_after(cluster_s: float) -> datetime | None:
-    """Return the wall time of the first frame at or after a cluster time; None if there is none.
-
-    What happened until the cluster time happened before it.
-    """
-    after = ClusterFrame.objects.filter(cluster_s__gte=cluster_s).order_by("cluster_s")
-    return after.values_list("at", flat=True).first()

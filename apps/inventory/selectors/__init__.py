@@ -25,7 +25,7 @@ from apps.inventory.selectors.default_policy import (
     applied_policy_name,
     lock_applied_policy,
 )
-from apps.inventory.selectors.frames import recorded_before
+from apps.inventory.selectors.frames import recorded_after, recorded_before
 from apps.inventory.selectors.servers import (
     has_servers_with,
     platforms,
@@ -72,6 +72,7 @@ __all__ = [
     "map_layer",
     "newest_change",
     "platforms",
+    "recorded_after",
     "recorded_before",
     "server_by",
     "server_names",

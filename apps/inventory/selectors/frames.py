@@ -13,3 +13,12 @@ def recorded_before(cluster_s: float) -> datetime | None:
     """
     before = ClusterFrame.objects.filter(cluster_s__lte=cluster_s).order_by("-cluster_s")
     return next(iter(before.values_list("at", flat=True)[1:2]), None)
+
+
+def recorded_after(cluster_s: float) -> datetime | None:
+    """Return the wall time of the first frame at or after a cluster time; None if there is none.
+
+    What happened until the cluster time happened before it.
+    """
+    after = ClusterFrame.objects.filter(cluster_s__gte=cluster_s).order_by("cluster_s")
+    return after.values_list("at", flat=True).first()

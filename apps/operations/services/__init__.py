@@ -18,6 +18,7 @@ from apps.operations.services.operations import (
     operation_created,
     owned_operation,
     release_expired_operations,
+    why_given_up,
 )
 
 __all__ = [
@@ -41,4 +42,5 @@ __all__ = [
     "release_expired_operations",
     "store_response",
     "store_responses",
+    "why_given_up",
 ]

@@ -94,6 +94,13 @@ def claim_operation(operation_id: UUID) -> Operation | None:
     return operation
 
 
+def why_given_up(claimed: Operation) -> str:
+    """Return why a claimed operation is not tried again; empty if it is."""
+    if claimed.arguments["attempt"] <= MAX_ATTEMPTS:
+        return ""
+    return f"The worker died {MAX_ATTEMPTS} times."
+
+
 def owned_operation(claimed: Operation) -> Operation:
     """Lock an operation that this process has claimed, to write its outcome.
 

@@ -75,12 +75,12 @@ def size_of(
         sized = size(profile, spec.target, work, facts)
     else:
         sized = fixed_size(profile, spec.target, work, facts, spec.units)
-    if isinstance(sized, Sized) and _is_torn(spec, sized):
+    if isinstance(sized, Sized) and _cannot_spread(spec, sized):
         return Infeasible(0, None, math.inf, _one_server(profile, sized.units))
     return sized
 
 
-def _is_torn(spec: JobSpec, sized: Sized) -> bool:
+def _cannot_spread(spec: JobSpec, sized: Sized) -> bool:
     """Whether several units must share a server, and also be apart."""
     is_apart = spec.constraints.spread is not None and sized.units > 1
     return is_apart and sized.locality is Within.SERVER

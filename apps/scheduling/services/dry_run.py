@@ -1,6 +1,5 @@
 """Dry runs in the web process, on its own copy of the cluster."""
 
-from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -99,11 +98,13 @@ def check_start(
     # the simulation is compiled: only a web process that checks such a job imports numba
     from apps.scheduling.services.start_estimates import start_of_new  # noqa: PLC0415
 
-    shape = replace(_shape(spec, result.request, result), project=project)
+    shape = _shape(spec, result.request, result, project)
     return start_of_new(shape, frozen_cluster(), np.random.default_rng())
 
 
-def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> "ShapeFacts":
+def _shape(
+    spec: JobSpec, request: Request, result: DryRunResult, project: UUID | None
+) -> "ShapeFacts":
     from apps.scheduling.core.start_queue import ShapeFacts  # noqa: PLC0415 - as above
 
     return ShapeFacts(
@@ -116,6 +117,7 @@ def _shape(spec: JobSpec, request: Request, result: DryRunResult) -> "ShapeFacts
         labels=request.labels,
         run=result.run,
         priority=spec.priority,
+        project=project,
         reserve_s=waits_before_reservation_s(request.min_units),
     )
 

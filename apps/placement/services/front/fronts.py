@@ -34,7 +34,6 @@ from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import OperationStatus, Topic
 from apps.operations.models import Operation
 from apps.operations.services import (
-    MAX_ATTEMPTS,
     NewEvent,
     OperationLostError,
     begin_operation,
@@ -44,6 +43,7 @@ from apps.operations.services import (
     finish_owned,
     owned_operation,
     record_events,
+    why_given_up,
 )
 from apps.placement.core.front import search
 from apps.placement.core.front.mix import mean_mix, mix_of
@@ -239,8 +239,8 @@ def _claim_next() -> Front | None:
             return None
         front = Front.objects.get(operation=claimed)
         front.operation = claimed
-    if claimed.arguments["attempt"] > MAX_ATTEMPTS:
-        _fail(front, f"The worker died {MAX_ATTEMPTS} times.")
+    if why := why_given_up(claimed):
+        _fail(front, why)
         return None
     return front
 

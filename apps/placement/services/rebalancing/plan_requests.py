@@ -17,7 +17,6 @@ from apps.common.infrastructure.notifications import notify
 from apps.operations.core.states import TERMINAL, OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services import (
-    MAX_ATTEMPTS,
     OperationLostError,
     advance_operation,
     begin_operation,
@@ -25,6 +24,7 @@ from apps.operations.services import (
     finish_operation,
     finish_owned,
     owned_operation,
+    why_given_up,
 )
 from apps.placement.core.rebalancing.lifecycle import OPEN, PlanState
 from apps.placement.models import Plan, PlanCause, PlannedMigrationState
@@ -159,8 +159,8 @@ def _process(operation_id: UUID, plan: PlanningFunction) -> bool:
     if operation is None:
         return False
     try:
-        if operation.arguments["attempt"] > MAX_ATTEMPTS:
-            _fail(operation, f"The worker died {MAX_ATTEMPTS} times.")
+        if why := why_given_up(operation):
+            _fail(operation, why)
         else:
             _plan_and_write(operation, plan)
     except OperationLostError:
