@@ -1,7 +1,7 @@
 """Run a benchmark and store what it prints: `python -m benchmarks._run NAME [ARGUMENT...]`.
 
 `./dev bench` calls it. A benchmark that calls `_results.store` itself also stores tables; what a
-run prints never replaces them.
+run prints never replaces them, and a help text is not stored.
 """
 
 import runpy
@@ -50,7 +50,8 @@ def main(argv: Sequence[str], folder: Path = _results.RESULTS) -> int:
             sys.stderr.write(f"{ended.code}\n")
     lines = printed.getvalue().splitlines()
     has_stored = len(_results.stored) > before or _has_tables(name, folder)
-    if code == 0 and lines and not has_stored:
+    is_help = not {"-h", "--help"}.isdisjoint(arguments)
+    if code == 0 and lines and not has_stored and not is_help:
         _results.store(
             name, arguments={"argv": arguments}, figures=lines, tables={}, folder=folder
         )

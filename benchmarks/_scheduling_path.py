@@ -9,7 +9,6 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from apps.placement.services.front.fronts import prepare_search
 from apps.testbed.management.replay.api_client import ApiClient
 from benchmarks._instance import RunningInstance
 from benchmarks.placement_latency import Load, measured, rate_of, submit, warm
@@ -127,7 +126,9 @@ class _instance(RunningInstance):  # noqa: N801 - used as a context manager
         super().__init__(("--servers", str(servers), "--speed", str(SPEED), "--no-replay"))
 
     def __enter__(self) -> "_instance":
-        prepare_search()  # so that no worker compiles its kernels while others are measured
+        from apps.placement.services.front import fronts  # noqa: PLC0415 - needs Django
+
+        fronts.prepare_search()  # so that no worker compiles its kernels while others are measured
         self.start()
         return self
 

@@ -18,7 +18,6 @@ import numpy as np
 from apps.common.core.interference import N_SOURCES
 from apps.execution.backends.kubernetes.cluster import Cluster
 from apps.execution.backends.kubernetes.extender import Access, Extender, ExtenderServer
-from apps.execution.backends.kubernetes.extender_views import Views
 from apps.execution.core.kubernetes.extender import View
 from benchmarks._calibration import calibrate, calibration_line
 
@@ -27,15 +26,17 @@ TOKEN: Final = "of-the-benchmark"  # noqa: S105 - of this process
 UNITS: Final = 16
 
 
-class _Fixed(Views):
-    """A copy of a cluster that does not change."""
+class _Fixed:
+    """A copy of a cluster that does not change, and no profiles."""
 
     def __init__(self, view: View) -> None:
-        super().__init__()
         self._fixed = view
 
     def current(self, now_s: float) -> View | None:
         return self._fixed
+
+    def profile(self, application: str | None) -> None:
+        return None
 
 
 def main() -> int:

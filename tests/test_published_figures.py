@@ -119,6 +119,11 @@ def test_a_benchmark_that_stores_its_result_under_another_name_is_not_stored_aga
     assert [path.name for path in tmp_path.iterdir()] == ["testbed_part.json"]
 
 
+def test_a_help_text_is_not_stored(tmp_path: Path) -> None:
+    assert _run.main(["waits", "--help"], tmp_path) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_run_prints_does_not_replace_stored_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

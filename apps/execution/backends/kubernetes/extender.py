@@ -14,15 +14,16 @@ from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from apps.classification.core.profile import Profile
 from apps.common.core.errors import ControlPlaneError
 from apps.execution.backends.kubernetes.cluster import Cluster
-from apps.execution.backends.kubernetes.extender_views import Views
 from apps.execution.core.kubernetes.extender import (
     Args,
     ExchangeError,
     Verdict,
+    View,
     binding_result,
     filter_error,
     filter_result,
@@ -102,12 +103,22 @@ class Access:
         return compare_digest(value.encode(), self.token.encode())
 
 
+class ViewSource(Protocol):
+    """What the extender judges by; neither method waits for the database."""
+
+    def current(self, now_s: float) -> View | None:
+        """Return the last copy of the cluster; None if there is none, or it is too old."""
+
+    def profile(self, application: str | None) -> Profile | None:
+        """Return the profile of an application; None if it has none, or none was read yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extender:
     """Answers the three verbs."""
 
     cluster: Cluster
-    views: Views
+    views: ViewSource
 
     def filter(self, data: object) -> dict[str, Any]:
         """Return an ExtenderFilterResult; what goes wrong is its Error."""
