@@ -192,14 +192,6 @@ class ResourceUnit(models.Model):
         constraints = (
             models.UniqueConstraint(fields=["server", "core"], name="unit_is_one_core"),
         )
-        indexes = (
-            # release: the units an allocation holds
-            models.Index(
-                fields=["allocation_id"],
-                name="unit_by_allocation",
-                condition=Q(allocation_id__isnull=False),
-            ),
-        )
 
     def __str__(self) -> str:
         return f"{self.server_id}/{self.core}"
