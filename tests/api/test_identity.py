@@ -163,6 +163,8 @@ CREDENTIALS = [
     ("delete", "account/sessions/"),
     ("delete", f"account/sessions/{UUID(int=1)}/"),
     ("post", "users/"),
+    ("get", "users/ann/"),
+    ("patch", "users/ann/"),
     ("post", "users/ann/reset-password/"),
     ("get", "users/ann/tokens/"),
     ("post", "users/ann/tokens/"),
