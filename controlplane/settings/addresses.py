@@ -28,7 +28,7 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
 
     Raises
     ------
-    ValueError : the scheme is not postgresql or the database name is missing.
+    ValueError : the scheme is not postgresql, the database name is missing, or the port is none.
     """
     parts = urlsplit(url)
     if parts.scheme not in POSTGRES_SCHEMES:
@@ -38,7 +38,7 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
         raise ValueError("DATABASE_URL must name a database")
     options = dict(parse_qsl(parts.query))
     host = options.pop("host", parts.hostname or "")
-    port = options.pop("port", str(parts.port or ""))
+    port = options.pop("port", _port(parts))
     return {
         "ENGINE": "apps.common.infrastructure.postgresql",
         "NAME": name,
@@ -54,6 +54,13 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
             **options,
         },
     }
+
+
+def _port(parts: SplitResult) -> str:
+    try:
+        return str(parts.port or "")
+    except ValueError as error:
+        raise ValueError(f"the port of DATABASE_URL must be 1 to 65535: {error}") from error
 
 
 def client_url(url: str) -> str:

@@ -44,6 +44,12 @@ def test_another_database_or_none_is_refused(url: str) -> None:
         database_from_url(url, conn_max_age_s=0)
 
 
+@pytest.mark.parametrize("port", ["port", "70000"])
+def test_a_port_that_is_none_is_refused_by_name(port: str) -> None:
+    with pytest.raises(ValueError, match="the port of DATABASE_URL must be 1 to 65535"):
+        database_from_url(f"postgresql://host:{port}/name", conn_max_age_s=0)
+
+
 @pytest.mark.parametrize(
     "url",
     [

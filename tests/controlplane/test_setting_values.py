@@ -64,6 +64,28 @@ def test_no_process_starts_with_an_unknown_choice(name: str, accepted: str) -> N
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        ("BERTH_HTTPS", "true", "must be one of 0, 1, not 'true'"),
+        ("BERTH_METRICS_OPEN", "yes", "must be one of 0, 1, not 'yes'"),
+        ("BERTH_LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not"),
+        ("BERTH_EVENT_DAYS", "week", "must be a number, not 'week'"),
+        ("BERTH_EVENT_DAYS", "1e300", "must be from 0 to 100000, not 1e+300"),
+        ("BERTH_PROFILES_KEPT", "0.5", "must be an integer, not '0.5'"),
+        (
+            "BERTH_TRUSTED_PROXIES",
+            "10.0.0.1/8",
+            "must be addresses and networks, comma separated, not '10.0.0.1/8': 10.0.0.1/8 has",
+        ),
+    ],
+)
+def test_no_process_starts_with_a_malformed_value(name: str, value: str, message: str) -> None:
+    done = manage({**DEPLOYMENT, name: value}, "check")
+    assert done.returncode != 0
+    assert f"{name} {message}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
         ("BERTH_AGENT_INTERVAL_S", "501", "must be from 0 to 500, not 501"),
         ("BERTH_AGENT_JITTER", "1", "must be from 0 to 0.9, not 1"),
         ("BERTH_AGENT_RETRIES", "-1", "must be from 0 to 100, not -1"),
