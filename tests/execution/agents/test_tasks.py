@@ -42,6 +42,20 @@ def test_groups_are_found_by_their_prefix_in_every_hierarchy(tmp_path: Path) -> 
     assert limits.names("box-1-7-", root=tmp_path) == {"box-1-7-1", "box-1-7-2", "box-1-7-3"}
 
 
+def test_files_that_a_loss_of_power_has_emptied_are_absent(tmp_path: Path) -> None:
+    directory = tmp_path / "tasks/5"
+    directory.mkdir(parents=True)
+    (directory / "order.json").write_text('{"launch": 5, "known_s": 1.0, "boot": "before"}')
+    for name in ("sent", "supervisor", "started", "exit", "suspension"):
+        (directory / f"{name}.json").touch()
+    tasks = Tasks(tmp_path, (0,), server="box-1", accounts=Accounts())
+    (task,) = tasks
+    assert task.sent == {"stdout": 0, "stderr": 0}
+    assert (task.read("exit"), task.has_supervisor()) == (None, False)
+    assert not task.suspension().is_suspended
+    assert not tasks.facts()[5].has_ended
+
+
 def test_groups_that_a_killed_agent_has_left_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
