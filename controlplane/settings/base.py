@@ -162,7 +162,7 @@ PROBE_LIMIT_S = number("BERTH_PROBE_LIMIT_S", 900, least=1)
 PROBE_WAIT_S = number("BERTH_PROBE_WAIT_S", 300)
 PROBE_ATTEMPTS = whole("BERTH_PROBE_ATTEMPTS", 3)
 # Emulated servers and applications are drawn from this world: measured or paper.
-EMULATED_WORLD = os.environ.get("BERTH_WORLD", "measured")
+EMULATED_WORLD = choice("BERTH_WORLD", "measured", ("measured", "paper"))
 
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [
