@@ -1,5 +1,7 @@
 """What an agent finds in its state directory, and what it prepares for the next task."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +56,23 @@ def test_files_that_a_loss_of_power_has_emptied_are_absent(tmp_path: Path) -> No
     assert (task.read("exit"), task.has_supervisor()) == (None, False)
     assert not task.suspension().is_suspended
     assert not tasks.facts()[5].has_ended
+
+
+def test_what_a_killed_supervisor_has_left_is_killed(tasks: Tasks, tmp_path: Path) -> None:
+    if tasks.limits()["memory"] != "control group":
+        pytest.skip("no right to make control groups")
+    tasks.start(order("sh", "-c", "sleep 600 & echo $! > left; wait"))
+    task = tasks.get(1)
+    left = task.directory / "work/left"
+    eventually(lambda: left.exists() and left.read_text().strip(), "the child has started")
+    claim = task.read("supervisor")
+    assert claim is not None
+    os.kill(claim["pid"], signal.SIGKILL)
+    eventually(lambda: not task.has_supervisor(), "the supervisor is gone")
+    child = Path(f"/proc/{left.read_text().strip()}/cmdline")
+    assert child.read_bytes().startswith(b"sleep")
+    task.kill_left()
+    eventually(lambda: not child.exists() or not child.read_bytes(), "the child is gone")
 
 
 def test_groups_that_a_killed_agent_has_left_are_removed(

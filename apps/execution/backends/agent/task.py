@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from apps.execution.backends.agent import supervisor
+from apps.execution.backends.agent import limits, supervisor
 from apps.execution.backends.agent.machine import boot_id
 from apps.execution.backends.agent.supervisor import write_json
 from apps.execution.backends.agent.usage import TaskMeter
@@ -116,6 +116,11 @@ class Task:
         if claim is not None and self.has_supervisor():
             with suppress(ProcessLookupError):
                 os.kill(claim["pid"], 15)
+
+    def kill_left(self) -> None:
+        """Kill what a supervisor that is gone has left; nothing without control groups."""
+        order = self.read("order") or {}
+        limits.kill(order.get("cgroups", ()), order.get("freezers", ()))
 
     def unsent(self, stream: str, *, limit: int) -> bytes:
         """Return the next output to send; skips what the control plane would not keep."""
