@@ -242,6 +242,12 @@ def test_the_same_key_of_two_users_creates_two_tokens(
     assert mine["token"] != theirs["token"]
 
 
+def test_an_unknown_role_is_refused_with_the_accepted_ones(api: APIClient) -> None:
+    (error,) = api.post(TOKENS, {"name": "t", "role": "root"}).json()["errors"]
+    accepted = "Accepted: viewer, submitter, operator, admin."
+    assert error["detail"] == f'"root" is not a valid choice. {accepted}'
+
+
 def test_an_expiry_in_the_past_is_refused(api: APIClient) -> None:
     response = api.post(TOKENS, {"name": "t", "expires_at": "2020-01-01T00:00:00Z"})
     assert response.json()["errors"][0]["code"] == "in_the_past"
