@@ -1,6 +1,7 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.db.models.signals import pre_delete
 
 
@@ -12,12 +13,17 @@ class SchedulingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Add the policies of other packages, and guard the deletion of jobs."""
-        from apps.scheduling.infrastructure.plugins import load_policies  # noqa: PLC0415
+        """Add the policies of other packages, check settings, guard the deletion of jobs."""
+        from apps.scheduling.infrastructure.plugins import (  # noqa: PLC0415
+            load_policies,
+            require_policies,
+        )
         from apps.scheduling.services.fair_share import require_settled  # noqa: PLC0415
         from apps.workloads.models import Job  # noqa: PLC0415
 
         load_policies()
+        require_policies("BERTH_POLICY", [settings.DEFAULT_POLICY])
+        require_policies("BERTH_JOB_POLICIES", settings.JOB_POLICIES)
 
         def on_delete(instance: Job, **_: Any) -> None:
             require_settled(instance)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import Exit
 from controlplane.cli.output import columns, print_result, render
-from controlplane.cli.verbs import Verbs
+from controlplane.cli.verbs import Verbs, positive_int
 
 AUDIT: Final = "/api/v1/audit/"
 FILTERS: Final = {  # option: (parameter, help)
@@ -25,7 +25,9 @@ def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
     log = verbs.noun("audit", "The log of administrative acts")
     list_parser = log.add("list", list_entries)
-    list_parser.add_argument("--limit", type=int, default=50, help="max number of rows (50)")
+    list_parser.add_argument(
+        "--limit", type=positive_int, default=50, help="max number of rows (50)"
+    )
     export_parser = log.add("export", export)
     export_parser.add_argument("format", choices=("csv", "jsonl"))
     for parser in (list_parser, export_parser):

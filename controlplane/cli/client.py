@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 
 from controlplane.cli.config import Config, load_config
 from controlplane.cli.errors import CliError, Exit, from_problem
@@ -29,7 +29,7 @@ class BerthClient:
 
     def __init__(self, config: Config, *, timeout_s: float = TIMEOUT_S) -> None:
         self.config = config
-        parts = urlsplit(config.url)
+        parts = _parts(config.url)
         connection_class = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
@@ -123,12 +123,16 @@ class BerthClient:
             raise CliError(
                 f"{self.config.url} did not answer in time", code=Exit.TIMEOUT
             ) from error
+        except http.client.InvalidURL as error:
+            raise _unsendable(error) from error
         except (OSError, http.client.HTTPException) as error:
             raise CliError(
                 f"cannot reach {self.config.url}",
                 detail=str(error),
                 next_command="./dev run, or set BERTH_URL",
             ) from error
+        except ValueError as error:  # a header, such as the token or a key
+            raise _unsendable(error) from error
 
     @staticmethod
     def _read(response: http.client.HTTPResponse, text: bytes) -> Reply:
@@ -166,6 +170,28 @@ class BerthClient:
             if not page["next"]:
                 return
             query["cursor"] = _cursor(page["next"])
+
+
+def _unsendable(error: Exception) -> CliError:
+    return CliError("the request cannot be sent", detail=str(error), code=Exit.USAGE)
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a server's address.
+
+    Raises
+    ------
+    CliError : it has no host, or its port is no number.
+    """
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        detail = f"must be http://HOST or http://HOST:PORT, not {url!r}"
+        raise CliError("the server address is not valid", detail=detail, code=Exit.USAGE)
+    return parts
 
 
 def _cursor(url: str) -> str:

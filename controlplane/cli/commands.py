@@ -72,7 +72,8 @@ class Follower:
             print_message(f"berth: {begin - start} bytes of {stream} were deleted")
         self.ends[stream] = int(headers["berth-output-end"]) if data else start
         out = sys.stdout if stream == "stdout" else sys.stderr
-        out.write(data.decode(errors="replace"))
+        out.flush()
+        out.buffer.write(data)  # as it is: a part may end inside a character
         out.flush()
         return len(data), headers["berth-job-over"] == "true"
 
@@ -103,7 +104,7 @@ def _exit_code(client: BerthClient, job_id: str) -> int:
         return Exit.OK
     if reason is not None:
         print_message(f"berth: the job has {status['state']}: {reason['message']}".rstrip(": "))
-    if code is None:
+    if not code:  # one that was stopped may end with 0
         return Exit.FAILED
     return int(code) if code >= 0 else SIGNALLED - int(code)
 

@@ -61,13 +61,25 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def save_config(environ: Mapping[str, str], config: Config) -> Path:
-    """Store the configuration in a file readable only by its owner."""
+    """Store the configuration in a file readable only by its owner.
+
+    Raises
+    ------
+    CliError : the file cannot be written.
+    """
     path = config_path(environ)
+    try:
+        _write(path, {"url": config.url, "token": config.token})
+    except OSError as error:
+        raise CliError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _write(path: Path, stored: Mapping[str, str | None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump({"url": config.url, "token": config.token}, file)
+        json.dump(stored, file)
     temporary.replace(path)
-    return path

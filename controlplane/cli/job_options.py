@@ -57,7 +57,12 @@ def _add_command(parser: ArgumentParser) -> None:
         metavar="PATH",
         help="directory or tar file that is unpacked into the new working directory",
     )
-    add("--progress", metavar="COMMAND", help="prints the progress, run beside the command")
+    add(
+        "--progress",
+        type=argument_type(shlex.split),
+        metavar="COMMAND",
+        help="prints the progress, run beside the command",
+    )
     add(
         "--progress-every",
         type=argument_type(seconds),
@@ -141,6 +146,9 @@ def read_job(args: Namespace) -> dict[str, Any]:
     """
     job: dict[str, Any] = {} if args.file is None else read_file(args.file)
     options = _from_options(args)
+    for part in ("metadata", "spec"):
+        if not isinstance(job.get(part, {}), dict):
+            raise CliError(f"{part} of {args.file} must be an object", code=Exit.USAGE)
     if "constraints" in options:
         known = job.get("spec", job).get("constraints") or {}
         options["constraints"] = {**known, **options["constraints"]}
@@ -184,7 +192,7 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         "working_directory": args.chdir,
         "user": args.user,
         "copyable": args.copyable or None,
-        "progress_command": args.progress and shlex.split(args.progress),
+        "progress_command": args.progress,
         "progress_every_seconds": args.progress_every,
     }
     job |= {name: value for name, value in values.items() if value is not None}

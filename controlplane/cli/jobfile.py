@@ -69,6 +69,8 @@ def read_file(name: str) -> dict[str, Any]:
         text = sys.stdin.read() if name == "-" else Path(name).read_text()
     except OSError as error:
         raise CliError(f"cannot read {name}: {error.strerror}", code=Exit.USAGE) from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{name} is not text in UTF-8: {error}", code=Exit.USAGE) from error
     try:
         job = json.loads(text)
     except ValueError as error:
@@ -83,8 +85,16 @@ def _read_yaml(name: str, text: str, json_error: ValueError) -> Any:
         import yaml  # noqa: PLC0415 - slow to import and rarely needed
     except ImportError:
         raise CliError(f"{name} is not JSON: {json_error}", code=Exit.USAGE) from json_error
+
+    class Loader(yaml.SafeLoader):
+        """Reads dates as text, like JSON and YAML 1.2."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError as error:
         place = " ".join(str(error).split())
         raise CliError(f"{name} is neither JSON nor YAML: {place}", code=Exit.USAGE) from error

@@ -1,5 +1,6 @@
 """The verbs of `berth` for jobs; each returns the exit code."""
 
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,6 +28,7 @@ from controlplane.cli.output import (
 from controlplane.cli.verbs import Verbs, argument_type, positive_int
 
 JOBS: Final = "/api/v1/jobs/"
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 PLACED: Final = frozenset({"starting", "running"}) | TERMINAL
 WAIT_FOR: Final = {
@@ -119,7 +121,7 @@ def find_job(client: BerthClient, key: str) -> dict[str, Any]:
     ------
     CliError : it does not exist.
     """
-    if len(key) == 36 and key.count("-") == 4:
+    if _ID.fullmatch(key):
         by_id: dict[str, Any] = client.get(f"{JOBS}{quote(key)}/")
         return by_id
     matches = client.get(JOBS, name=key, limit="1")["results"]

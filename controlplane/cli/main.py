@@ -1,5 +1,6 @@
 """Submit, watch and explain jobs, and manage the placement of a Berth cluster."""
 
+import errno
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -56,7 +57,8 @@ MODULES: Final = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and return the exit code."""
     try:
-        return _run(sys.argv[1:] if argv is None else argv)
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()  # an error of the output is an error of the call
     except CliError as error:
         sys.stderr.write(error.text() + "\n")
         return int(error.code)
@@ -66,6 +68,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (a pager, head) has exited; avoid a second error when stdout is closed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.stderr.write(f"berth: the output cannot be written: {error.strerror}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    else:
+        return code
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -28,7 +28,7 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
 
     Raises
     ------
-    ValueError : the scheme is not postgresql or the database name is missing.
+    ValueError : the scheme is not postgresql, the database name is missing, or the port is none.
     """
     parts = urlsplit(url)
     if parts.scheme not in POSTGRES_SCHEMES:
@@ -38,7 +38,7 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
         raise ValueError("DATABASE_URL must name a database")
     options = dict(parse_qsl(parts.query))
     host = options.pop("host", parts.hostname or "")
-    port = options.pop("port", str(parts.port or ""))
+    port = options.pop("port", _port("DATABASE_URL", parts))
     return {
         "ENGINE": "apps.common.infrastructure.postgresql",
         "NAME": name,
@@ -54,6 +54,13 @@ def database_from_url(url: str, *, conn_max_age_s: int) -> dict[str, Any]:
             **options,
         },
     }
+
+
+def _port(name: str, parts: SplitResult) -> str:
+    try:
+        return str(parts.port or "")
+    except ValueError as error:
+        raise ValueError(f"the port of {name} must be 1 to 65535: {error}") from error
 
 
 def client_url(url: str) -> str:
@@ -79,7 +86,13 @@ def _redis_parts(url: str) -> tuple[SplitResult, dict[str, str]]:
             "REDIS_URL must start with redis://, rediss://, unix:// or redis+socket://, "
             f"not {parts.scheme!r}"
         )
-    return parts, dict(parse_qsl(parts.query))
+    options = dict(parse_qsl(parts.query))
+    _port("REDIS_URL", parts)
+    number = parts.path.strip("/") if parts.scheme in TCP_SCHEMES else ""
+    for database in (number or "0", _database(options)):
+        if not (database.isascii() and database.isdigit()):
+            raise ValueError(f"the database of REDIS_URL must be a number, not {database!r}")
+    return parts, options
 
 
 def _database(options: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ from controlplane.settings.agents import *  # noqa: F403
 from controlplane.settings.rest import *  # noqa: F403
 from controlplane.settings.retention import *  # noqa: F403
 from controlplane.settings.schedule import *  # noqa: F403
-from controlplane.settings.values import choice, number, whole
+from controlplane.settings.values import choice, number, parsed, whole
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
@@ -25,7 +25,9 @@ ALLOWED_HOSTS = listed(os.environ.get("BERTH_ALLOWED_HOSTS") or "localhost,127.0
 CSRF_TRUSTED_ORIGINS = listed(os.environ.get("BERTH_TRUSTED_ORIGINS", ""))
 
 # Addresses and networks of the proxies whose X-Forwarded-For is trusted.
-BERTH_TRUSTED_PROXIES = read_networks(os.environ.get("BERTH_TRUSTED_PROXIES", ""))
+BERTH_TRUSTED_PROXIES = parsed(
+    "BERTH_TRUSTED_PROXIES", "", read_networks, "addresses and networks, comma separated"
+)
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -160,7 +162,7 @@ PROBE_LIMIT_S = number("BERTH_PROBE_LIMIT_S", 900, least=1)
 PROBE_WAIT_S = number("BERTH_PROBE_WAIT_S", 300)
 PROBE_ATTEMPTS = whole("BERTH_PROBE_ATTEMPTS", 3)
 # Emulated servers and applications are drawn from this world: measured or paper.
-EMULATED_WORLD = os.environ.get("BERTH_WORLD", "measured")
+EMULATED_WORLD = choice("BERTH_WORLD", "measured", ("measured", "paper"))
 
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [
@@ -189,6 +191,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING_CONFIG = "apps.common.infrastructure.log_records.configure_logging"
 LOGGING = {
     "version": 1,
@@ -197,5 +200,5 @@ LOGGING = {
         "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": os.environ.get("BERTH_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["console"], "level": choice("BERTH_LOG_LEVEL", "INFO", LOG_LEVELS)},
 }

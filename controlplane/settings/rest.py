@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from controlplane.settings.values import whole
+from controlplane.settings.values import flag, whole
 
 # Origin of the event stream if it differs, e.g. "http://127.0.0.1:8001".
 BERTH_STREAM_ORIGIN = os.environ.get("BERTH_STREAM_ORIGIN", "")
@@ -17,7 +17,7 @@ BERTH_RATES: dict[str, int | None] = {
     "output": whole("BERTH_RATE_OUTPUT", 60000, least=1),
 }
 # True: /metrics needs no token (if only the monitoring system can reach it).
-BERTH_METRICS_OPEN = os.environ.get("BERTH_METRICS_OPEN", "0") == "1"
+BERTH_METRICS_OPEN = flag("BERTH_METRICS_OPEN", default=False)
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -2,9 +2,12 @@
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
+
+_Value = TypeVar("_Value")
 
 
 def number(name: str, default: float, *, least: float = 0.0, most: float = math.inf) -> float:
@@ -31,6 +34,26 @@ def choice(name: str, default: str, accepted: Iterable[str]) -> str:
     if value not in known:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(known)}, not {value!r}")
     return value
+
+
+def flag(name: str, *, default: bool) -> bool:
+    """Return whether an environment variable is 1, not 0; raises what `number` raises."""
+    return choice(name, str(int(default)), ("0", "1")) == "1"
+
+
+def parsed(name: str, default: str, parse: Callable[[str], _Value], accepted: str) -> _Value:
+    """Return what ``parse`` makes of an environment variable; raises what `number` raises.
+
+    Parameters
+    ----------
+    parse : raises ValueError for a value that is not accepted
+    accepted : what is, to complete "must be"
+    """
+    text = os.environ.get(name, default)
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be {accepted}, not {text!r}: {error}") from error
 
 
 def _parsed(name: str, default: float, kind: str) -> float:

@@ -129,6 +129,12 @@ def test_an_address_that_tries_many_accounts_is_blocked(olga: User) -> None:
     assert attempt(password=PASSWORD, address="198.51.100.1") == Verified(olga)
 
 
+def test_a_blocked_address_fills_no_table_with_names(olga: User) -> None:
+    for n in range(100):
+        verify_password(f"u{n}", "wrong", address=HERE)
+    assert SignInFailures.objects.count() <= 25
+
+
 def test_ipv6_addresses_of_one_network_count_together(olga: User) -> None:
     for i in range(FREE["address"] + 1):
         attempt(f"name-{i}", address=f"2001:db8::{i + 1:x}")

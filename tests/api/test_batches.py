@@ -9,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
+from apps.accounts.services import ensure_project, join_project
 from apps.workloads.models import Batch, Job
 from tests.api.conftest import Speak
 from tests.api.samples import send_raw, short
@@ -133,6 +134,20 @@ def test_a_client_id_used_for_another_job_is_refused(api: APIClient) -> None:
     assert (item["status"], item["problem"]["errors"][0]["code"]) == ("rejected", "key_reused")
 
 
+def test_a_client_id_of_other_defaults_or_another_project_is_refused(
+    api: APIClient, submitter: User
+) -> None:
+    join_project(user=submitter, project=ensure_project("other"))
+    first = {"items": [short(client_id="i1")], "project": "default", "defaults": {"tasks": 2}}
+    for change in ({}, {"defaults": {"tasks": 9}}, {"project": "other"}):
+        body = api.post(URL, {**first, **change}).json()
+        item = items_of(api, body)[0]
+        expected = ("accepted", 1) if change == {} else ("rejected", 0)
+        assert (item["status"], body["accepted"]) == expected, change
+    again = api.post(URL, first).json()
+    assert (items_of(api, again)[0]["status"], Job.objects.count()) == ("replayed", 1)
+
+
 def test_two_items_cannot_share_a_client_id(api: APIClient) -> None:
     body = api.post(URL, {"items": [short(client_id="i"), short(client_id="i")]}).json()
     assert (body["accepted"], body["rejected"]) == (1, 1)
@@ -160,6 +175,14 @@ def test_items_come_in_pages(api: APIClient) -> None:
     second = api.get(first["next"]).json()
     assert [item["index"] for item in first["results"] + second["results"]] == [0, 1, 2, 3, 4]
     assert (second["next"], first["previous"]) == (None, None)
+
+
+@pytest.mark.parametrize("cursor", ["3000000000", "9223372036854775807", "--5"])
+def test_an_impossible_place_of_an_item_is_refused(api: APIClient, cursor: str) -> None:
+    batch = api.post(URL, {"items": [short()]}).json()
+    response = api.get(f"{URL}{batch['id']}/items/?cursor={cursor}")
+    assert response.status_code == 400
+    assert response.json()["detail"].startswith("cursor must be ")
 
 
 def test_a_batch_says_where_its_jobs_are_and_is_cancelled_as_one(api: APIClient) -> None:

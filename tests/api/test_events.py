@@ -49,6 +49,14 @@ def test_changes_go_on_from_a_position(api: APIClient) -> None:
     assert (again["results"], again["position"]) == ([], first["position"])
 
 
+def test_a_position_of_a_newer_database_goes_on_from_now(api: APIClient) -> None:
+    submitted(api)
+    ahead = api.get(CHANGES).json()["position"] + 1_000_000
+    position = api.get(f"{CHANGES}?since={ahead}").json()["position"]
+    submitted(api)
+    assert len(api.get(f"{CHANGES}?since={position}").json()["results"]) == 1
+
+
 def test_a_deleted_position_is_gone(api: APIClient) -> None:
     submitted(api)
     submitted(api)

@@ -81,6 +81,18 @@ def test_a_malformed_key_is_refused(api: APIClient, key: str) -> None:
     assert (response.status_code, response.json()["code"]) == (400, "malformed_request")
 
 
+def test_a_key_belongs_to_the_whole_of_a_long_address(root: APIClient) -> None:
+    names = [f"{'x' * 90}{end}" for end in "ab"]
+    for name in names:
+        create_user(username=name, password="p", role=Role.VIEWER)  # noqa: S106 - for the test
+    first, other, again = (
+        root.post(f"/api/v1/users/{name}/reset-password/", HTTP_IDEMPOTENCY_KEY="k")
+        for name in (*names, names[0])
+    )
+    assert [r.headers.get("Idempotency-Replayed") for r in (first, other)] == [None, None]
+    assert (first.json(), again["Idempotency-Replayed"]) == (again.json(), "true")
+
+
 @pytest.fixture
 def secret(transactional_db: None) -> str:
     ensure_project("default")

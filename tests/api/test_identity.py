@@ -163,6 +163,8 @@ CREDENTIALS = [
     ("delete", "account/sessions/"),
     ("delete", f"account/sessions/{UUID(int=1)}/"),
     ("post", "users/"),
+    ("get", "users/ann/"),
+    ("patch", "users/ann/"),
     ("post", "users/ann/reset-password/"),
     ("get", "users/ann/tokens/"),
     ("post", "users/ann/tokens/"),
@@ -238,6 +240,12 @@ def test_the_same_key_of_two_users_creates_two_tokens(
     mine = api.post(TOKENS, {"name": "ci"}, headers=key).json()
     theirs = as_user(viewer).post(TOKENS, {"name": "ci"}, headers=key).json()
     assert mine["token"] != theirs["token"]
+
+
+def test_an_unknown_role_is_refused_with_the_accepted_ones(api: APIClient) -> None:
+    (error,) = api.post(TOKENS, {"name": "t", "role": "root"}).json()["errors"]
+    accepted = "Accepted: viewer, submitter, operator, admin."
+    assert error["detail"] == f'"root" is not a valid choice. {accepted}'
 
 
 def test_an_expiry_in_the_past_is_refused(api: APIClient) -> None:

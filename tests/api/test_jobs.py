@@ -357,6 +357,14 @@ def test_matches_are_counted_on_request(api: APIClient) -> None:
     assert api.get("/api/v1/jobs/?count=estimate").json()["count_is_exact"] is False
 
 
+def test_a_field_of_an_empty_object_is_null_in_a_list(api: APIClient) -> None:
+    submitted(api)
+    (row,) = api.get("/api/v1/jobs/?fields=metadata.array.id").json()["results"]
+    assert row == {"metadata": {"array": None}}
+    (row,) = api.get("/api/v1/jobs/?omit=metadata.array.id,spec").json()["results"]
+    assert (row["metadata"]["array"], "spec" in row) == (None, False)
+
+
 def test_fields_reach_inside(api: APIClient) -> None:
     submitted(api, name="a")
     page = api.get("/api/v1/jobs/?fields=metadata.name,status.state").json()

@@ -1,6 +1,7 @@
 """The parts of the berth command that need no server."""
 
 import json
+import socket
 import stat
 from argparse import Namespace
 from pathlib import Path
@@ -154,6 +155,62 @@ def test_a_broken_file_is_a_usage_error(text: str, tmp_path: Path) -> None:
     with pytest.raises(CliError) as caught:
         read_job(options(file=str(path)))
     assert caught.value.code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"\xff\xfe\0", "is not text in UTF-8"),
+        (b'{"spec": "x"}', "spec of .* must be an object"),
+        (b'{"metadata": null, "spec": {}}', "metadata of .* must be an object"),
+    ],
+)
+def test_a_file_of_another_kind_is_a_usage_error(
+    text: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "job"
+    path.write_bytes(text)
+    with pytest.raises(CliError, match=message) as caught:
+        read_job(options(file=str(path), name="n"))
+    assert caught.value.code is Exit.USAGE
+
+
+def test_a_date_in_yaml_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("labels: {since: 2026-01-31, at: 2026-01-31T08:00:00Z}\n")
+    labels = {"since": "2026-01-31", "at": "2026-01-31T08:00:00Z"}
+    assert read_job(options(file=str(path))) == {"labels": labels}
+
+
+def test_an_open_quote_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parser_for(["submit"]).parse_args(["submit", "--progress", "it's", "--", "x"])
+    assert '--progress: "it\'s": No closing quotation' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host:port", "http://[::1", "http://:80", "http://h:99999"]
+)
+def test_an_invalid_address_is_a_usage_error(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--url", url]) == Exit.USAGE
+    assert f"must be http://HOST or http://HOST:PORT, not {url!r}" in capsys.readouterr().err
+
+
+def test_what_no_header_can_hold_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        for token in ("t\u2013", "a\nb"):
+            monkeypatch.setenv("BERTH_TOKEN", token)
+            assert main(["list", "--url", url]) == Exit.USAGE
+            assert "the request cannot be sent" in capsys.readouterr().err
+
+
+def test_the_place_of_the_configuration_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "berth").write_text("no directory")
+    with pytest.raises(CliError, match=r"cannot write .*config\.json"):
+        save_config({"XDG_CONFIG_HOME": str(tmp_path)}, Config("http://a", "t"))
 
 
 VALUE = {

@@ -95,6 +95,29 @@ def test_an_unknown_verb_is_refused_with_all_verbs(capsys: pytest.CaptureFixture
     assert [name for names in MODULES.values() for name in names if name not in refused] == []
 
 
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_a_full_disk_and_a_closed_pipe_end_a_call_in_one_line(
+    buffered: str, tmp_path: Path
+) -> None:
+    readable, closed = os.pipe()
+    os.close(readable)
+    full = os.open("/dev/full", os.O_WRONLY)
+    said = []
+    for output in (full, closed):
+        done = subprocess.run(  # noqa: S603 - our own
+            [sys.executable, "-m", *CLIENT, "version"],
+            env={**environment(tmp_path, NOBODY), "PYTHONUNBUFFERED": buffered},
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        os.close(output)
+        said.append((done.returncode, done.stderr))
+    message = "berth: the output cannot be written: No space left on device\n"
+    assert said == [(Exit.FAILED, message), (Exit.OK, "")]
+
+
 class Unchanging(BaseHTTPRequestHandler):
     """A server whose only resource never changes; it says when a client waits for a change."""
 

@@ -45,6 +45,27 @@ def test_another_database_or_none_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis://host:port/0", "the port of REDIS_URL must be 1 to 65535"),
+        ("redis://host/main", "the database of REDIS_URL must be a number, not 'main'"),
+        ("redis://host/0?db=x", "the database of REDIS_URL must be a number, not 'x'"),
+        ("unix:///run/v.sock?db=x", "the database of REDIS_URL must be a number, not 'x'"),
+    ],
+)
+def test_a_broker_without_a_port_or_a_database_is_refused(url: str, message: str) -> None:
+    for address in (client_url, broker_url):
+        with pytest.raises(ValueError, match=message):
+            address(url)
+
+
+@pytest.mark.parametrize("port", ["port", "70000"])
+def test_a_port_that_is_none_is_refused_by_name(port: str) -> None:
+    with pytest.raises(ValueError, match="the port of DATABASE_URL must be 1 to 65535"):
+        database_from_url(f"postgresql://host:{port}/name", conn_max_age_s=0)
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "unix:///run/v.sock?db=3",

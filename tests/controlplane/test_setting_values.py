@@ -3,6 +3,8 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from apps.emulation.core.worlds import WORLDS
+from apps.scheduling.core.registry import POLICIES
 from controlplane.settings.values import choice, number, whole
 from tests.controlplane.test_settings import DEPLOYMENT, manage
 
@@ -59,6 +61,47 @@ def test_no_process_starts_with_an_unknown_choice(name: str, accepted: str) -> N
     done = manage({**DEPLOYMENT, name: "perhaps"}, "check")
     assert done.returncode != 0
     assert f"{name} must be one of {accepted}, not 'perhaps'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("BERTH_HTTPS", "true", "must be one of 0, 1, not 'true'"),
+        ("BERTH_METRICS_OPEN", "yes", "must be one of 0, 1, not 'yes'"),
+        ("BERTH_WORLD", "flat", "must be one of measured, paper, not 'flat'"),
+        ("BERTH_LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not"),
+        ("BERTH_EVENT_DAYS", "week", "must be a number, not 'week'"),
+        ("BERTH_EVENT_DAYS", "1e300", "must be from 0 to 100000, not 1e+300"),
+        ("BERTH_PROFILES_KEPT", "0.5", "must be an integer, not '0.5'"),
+        (
+            "BERTH_TRUSTED_PROXIES",
+            "10.0.0.1/8",
+            "must be addresses and networks, comma separated, not '10.0.0.1/8': 10.0.0.1/8 has",
+        ),
+    ],
+)
+def test_no_process_starts_with_a_malformed_value(name: str, value: str, message: str) -> None:
+    done = manage({**DEPLOYMENT, name: value}, "check")
+    assert done.returncode != 0
+    assert f"{name} {message}" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["BERTH_POLICY", "BERTH_JOB_POLICIES"])
+def test_no_process_starts_with_an_unknown_policy(name: str) -> None:
+    done = manage({**DEPLOYMENT, name: "expectd"}, "check")
+    assert done.returncode != 0
+    assert f"{name} must be among {', '.join(POLICIES)}, not 'expectd'" in done.stderr
+
+
+def test_no_process_starts_with_an_unknown_stressor() -> None:
+    done = manage({**DEPLOYMENT, "BERTH_PROBE_STRESSORS": "core,tbl"}, "check")
+    assert done.returncode != 0
+    known = "BERTH_PROBE_STRESSORS: no stressor is named tbl; there are core, "
+    assert known in done.stderr
+
+
+def test_the_worlds_that_a_setting_accepts_are_those_that_exist() -> None:
+    assert [manage({**DEPLOYMENT, "BERTH_WORLD": w}, "check").returncode for w in WORLDS] == [0, 0]
 
 
 @pytest.mark.parametrize(

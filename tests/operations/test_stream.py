@@ -52,6 +52,17 @@ def test_a_reader_resumes_after_its_last_event(bearer: dict[str, str]) -> None:
     run(follow)
 
 
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_a_position_with_too_many_digits_is_none(bearer: dict[str, str], digits: int) -> None:
+    async def follow() -> None:
+        async with Reader(bearer, query=f"since={'1' * digits}") as reader:
+            await reader.events(1)
+            await happen("a")
+            assert subjects(await reader.events(2)) == ["a"]
+
+    run(follow)
+
+
 def test_a_position_that_was_deleted_is_answered_with_a_gap(bearer: dict[str, str]) -> None:
     async def follow() -> None:
         await happen("a")

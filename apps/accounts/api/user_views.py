@@ -103,6 +103,7 @@ class UserList(KeyedView, ListView):
 class UserDetail(ApiView):
     """One user, addressed by id or by name."""
 
+    manages_credentials = True  # a role outlives the token that gave it
     read_role = write_role = Role.ADMIN
 
     @extend_schema(responses=UserSerializer)

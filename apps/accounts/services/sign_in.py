@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib.auth import authenticate
 from django.contrib.sessions.models import Session
 from django.db import transaction
+from django.db.models import Max, Q
 
 from apps.accounts.core.sign_in import FORGET_S, Subject, account_key, delay_s
 from apps.accounts.models import BrowserSession, SignInFailures, User
@@ -47,6 +48,8 @@ def verify_password(
     The attempt counts as a failure before the password is verified, so that attempts at the same
     time cannot exceed the limit. An account that does not exist is treated like one that does.
     """
+    if (known_s := _known_wait_s(username, address)) > 0:
+        return Blocked(known_s)
     with transaction.atomic():
         counters = _locked_counters(username, address)
         now = database_now()
@@ -149,13 +152,28 @@ def prune_sign_ins() -> int:
     return deleted + BrowserSession.objects.exclude(session_key__in=live).delete()[0]
 
 
+def _known_wait_s(username: str, address: str) -> float:
+    """Return how long an attempt has to wait; stores nothing, as a client may try many names."""
+    keys = _keys(username, address)
+    rows = SignInFailures.objects.filter(
+        Q(*(Q(subject=subject, key=key) for subject, key in keys.items()), _connector=Q.OR)
+    )
+    until = rows.aggregate(latest=Max("blocked_until"))["latest"]
+    return 0.0 if until is None else float((until - database_now()).total_seconds())
+
+
+def _keys(username: str, address: str) -> dict[Subject, str]:
+    keys = {Subject.ACCOUNT: account_key(username)}
+    if address:
+        keys[Subject.ADDRESS] = network_of(address)
+    return keys
+
+
 def _locked_counters(username: str, address: str) -> Sequence[SignInFailures]:
     """Return the locked counters of an account and an address, new ones if needed."""
     user = User.objects.filter(username__iexact=username).first()
     now = database_now()
-    keys = {Subject.ACCOUNT: account_key(username)}
-    if address:
-        keys[Subject.ADDRESS] = network_of(address)
+    keys = _keys(username, address)
     SignInFailures.objects.bulk_create(
         [
             SignInFailures(

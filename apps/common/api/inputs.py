@@ -50,16 +50,26 @@ def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[
         for name in unknown
     ]
     if not bound.is_valid():
-        problems += _problems(bound.errors, "")
+        problems += _problems(bound.errors, "", bound)
     if problems:
         raise InvalidInputError(problems)
     return dict(bound.validated_data)
 
 
-def _problems(errors: Any, at: str) -> Iterator[FieldProblem]:
+def _problems(errors: Any, at: str, field: Any) -> Iterator[FieldProblem]:
+    """Yield the problems of a field, or of the fields inside it; None: an unknown field."""
     if isinstance(errors, dict):
+        inside = getattr(field, "fields", {})
         for name, inner in errors.items():
-            yield from _problems(inner, at if name == "non_field_errors" else f"{at}/{name}")
+            if name == "non_field_errors":
+                yield from _problems(inner, at, field)
+            else:
+                child = inside.get(name, getattr(field, "child", None))
+                yield from _problems(inner, f"{at}/{name}", child)
         return
     for error in errors:
-        yield FieldProblem(at, getattr(error, "code", "invalid"), str(error))
+        code, detail = getattr(error, "code", "invalid"), str(error)
+        choices = getattr(field, "choices", None)
+        if code == "invalid_choice" and choices:
+            detail = f"{detail} Accepted: {', '.join(map(str, choices))}."
+        yield FieldProblem(at, code, detail)

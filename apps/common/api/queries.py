@@ -148,7 +148,8 @@ def read_uuid(value: str) -> UUID:
 
 def read_int(value: str, *, low: int = -(2**63), high: int = 2**63 - 1) -> int:
     """Parse an integer within [low, high]."""
-    if not value.lstrip("-").isascii() or not value.lstrip("-").isdigit() or len(value) > 20:
+    digits = value.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or len(value) > 20:
         raise ValueError("must be a whole number")
     if not low <= int(value) <= high:
         raise ValueError(f"must be within {low} and {high}")
@@ -285,9 +286,13 @@ def _select(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
     for path in paths:
         source, goal = body, kept
         for name in path[:-1]:
-            source = _inside(source, name, path)
-            goal = goal.setdefault(name, {})
-        goal[path[-1]] = _value(source, path[-1], path)
+            inside = _inside(source, name, path)
+            if inside is None:
+                goal[name] = None
+                break
+            source, goal = inside, goal.setdefault(name, {})
+        else:
+            goal[path[-1]] = _value(source, path[-1], path)
     return kept
 
 
@@ -297,14 +302,18 @@ def _drop(body: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
         source = copy
         for name in path[:-1]:
             source = _inside(source, name, path)
-        _value(source, path[-1], path)
-        del source[path[-1]]
+            if source is None:
+                break
+        else:
+            _value(source, path[-1], path)
+            del source[path[-1]]
     return copy
 
 
-def _inside(source: dict[str, Any], name: str, path: list[str]) -> dict[str, Any]:
+def _inside(source: dict[str, Any], name: str, path: list[str]) -> dict[str, Any] | None:
+    """Return a nested object; None if the field is null, which has no fields in this row."""
     found = _value(source, name, path)
-    if not isinstance(found, dict):
+    if found is not None and not isinstance(found, dict):
         raise ProblemError(ProblemCode.INVALID_PARAMETER, f"{'.'.join(path)} is not a field.")
     return found
 

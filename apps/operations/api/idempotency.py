@@ -5,6 +5,7 @@ other. The unique constraint decides between concurrent requests (Nomad checked 
 transaction, and both ran: nomad#26690).
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from apps.operations.selectors import stored_response
 from apps.operations.services import store_response
 
 WAIT_MS: Final = 2000  # for a concurrent request with the same key
+MAX_ROUTE: Final = 100  # characters
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
@@ -68,10 +70,18 @@ def read_key(request: Request, body: Any) -> KeyedRequest | None:
         return None
     return KeyedRequest(
         principal_id=principal_of(request).user_id,
-        route=f"{request.method} {request.path.rstrip('/')}/"[:100],
+        route=_route(f"{request.method} {request.path.rstrip('/')}/"),
         key=key,
         body_digest=body_digest(body),
     )
+
+
+def _route(route: str) -> str:
+    """Return a route, or of a long one the beginning and a digest, as the column is short."""
+    if len(route) <= MAX_ROUTE:
+        return route
+    digest = hashlib.sha256(route.encode(errors="surrogatepass")).hexdigest()
+    return route[: MAX_ROUTE - len(digest)] + digest
 
 
 def _replay(keyed: KeyedRequest) -> Response:

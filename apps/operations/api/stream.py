@@ -36,6 +36,7 @@ RECHECK_S: Final = 5.0
 PAGE: Final = 1000
 MAX_BACKLOG: Final = 5000
 MAX_CLIENTS: Final = 1000
+MAX_DIGITS: Final = 19  # of a position
 PATHS: Final = frozenset({"/api/v1/stream/", "/api/v1/stream"})
 
 Scope = dict[str, Any]
@@ -288,7 +289,7 @@ async def _feed(principal: Principal, since: str, topics: frozenset[str]) -> Fee
         topics=topics,
         projects=None if everything else frozenset(str(key) for key in principal.projects),
     )
-    if since.isascii() and since.isdigit():
+    if since.isascii() and since.isdigit() and len(since) <= MAX_DIGITS:
         position = int(since)
         if position == 0:
             position = max(0, low - 1)  # all stored events

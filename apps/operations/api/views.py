@@ -100,7 +100,7 @@ class ChangesView(ApiView):
     def get(self, request: Request) -> Response:
         """Return the events after a position, or wait for the next one."""
         params = request.query_params
-        low, high, _ = selectors.event_bounds()
+        low, high, newest = selectors.event_bounds()
         wait_s = read(
             "wait", params.get("wait", "0"), lambda v: read_int(v, low=0, high=MAX_WAIT_S)
         )
@@ -116,6 +116,8 @@ class ChangesView(ApiView):
                 f"Events up to {low - 1} have been deleted.",
                 extra={"position": high},
             )
+        if position > newest > 0:  # of a database that was replaced by an older copy
+            position = high
         found, position = _wait_for(request, position, topics, limit=limit, wait_s=wait_s)
         body = {"results": [represent_event(event) for event in found], "position": position}
         return answer(request, body)

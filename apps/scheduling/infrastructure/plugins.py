@@ -1,7 +1,10 @@
 """Policies of other packages, by the entry point ``berth.policies``."""
 
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
+
+from django.core.exceptions import ImproperlyConfigured
 
 from apps.scheduling.core import registry
 from apps.scheduling.core.registry import Entry
@@ -27,6 +30,19 @@ def load_policies() -> list[str]:
         except registry.NameTakenError as error:
             raise PolicyPluginError(f"{_where(point)}: {error}") from error
     return [point.name for point in found]
+
+
+def require_policies(setting: str, names: Sequence[str]) -> None:
+    """Check the policies that a setting names, after `load_policies`.
+
+    Raises
+    ------
+    ImproperlyConfigured : names the setting, the unknown policies and the known ones.
+    """
+    unknown = [name for name in names if name not in registry.POLICIES]
+    if unknown:
+        known = ", ".join(registry.POLICIES)
+        raise ImproperlyConfigured(f"{setting} must be among {known}, not {', '.join(unknown)!r}")
 
 
 def _entry(point: EntryPoint) -> Entry:

@@ -44,6 +44,7 @@ from apps.workloads.api.submission import parse_items, project_of_batch, refuse_
 from apps.workloads.models import Batch, BatchMode
 
 MODES: Final = (BatchMode.INDEPENDENT.value, BatchMode.ATOMIC.value)
+MAX_PLACE: Final = 2**30  # of an item: places are 32-bit integers in PostgreSQL
 _FIELDS: Final = frozenset({"defaults", "items", "mode", "project"})
 
 
@@ -100,7 +101,7 @@ def _read_bulk(request: Request) -> Bulk:
         raise InvalidInputError(problems[:100])
     return Bulk(
         principal=principal, project=project, mode=mode, total=len(items), parsed=parsed,
-        items=items,
+        items=items, defaults=defaults,
     )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ class BatchItems(ListView):
 def _items_page(request: Request, batch_id: UUID) -> Response:
     params = request.query_params
     limit = read("limit", params.get("limit", "50"), lambda v: read_int(v, low=1, high=500))
-    start = read("cursor", params.get("cursor", "0"), lambda v: read_int(v, low=0))
+    start = read("cursor", params.get("cursor", "0"), lambda v: read_int(v, low=0, high=MAX_PLACE))
     items = selectors.batch_items(batch_id, start=start, limit=limit + 1)
     base = request._request.build_absolute_uri(request.path)
     more = len(items) > limit

@@ -34,6 +34,7 @@ class Bulk:
     total: int
     parsed: Parsed
     items: Sequence[Any]
+    defaults: Mapping[str, Any] | None = None
 
 
 class _KeyTaken(Exception):  # noqa: N818 - control flow: rolls the attempt back
@@ -65,7 +66,8 @@ def _attempt(bulk: Bulk, keyed: Mapping[int, KeyedRequest]) -> tuple[dict[str, A
     for i, key in keyed.items():
         if key.key in known:
             first, digest = known[key.key]
-            (replayed if digest == key.body_digest else reused)[i] = first
+            is_same = digest == key.body_digest and _is_there(first, bulk.project)
+            (replayed if is_same else reused)[i] = first
     fresh = [i for i in bulk.parsed.specs if i not in replayed and i not in reused]
     batch = Batch(
         project=bulk.project,
@@ -81,7 +83,9 @@ def _attempt(bulk: Bulk, keyed: Mapping[int, KeyedRequest]) -> tuple[dict[str, A
     jobs = dict(zip(fresh, submitted, strict=True))
     batch.items = _items(bulk, jobs, replayed, reused)
     batch.save(force_insert=True)  # after its jobs: the reference is checked at the commit
-    responses = [(keyed[i], _keyed_response(job)) for i, job in jobs.items() if i in keyed]
+    responses = [
+        (keyed[i], _keyed_response(job, bulk.project)) for i, job in jobs.items() if i in keyed
+    ]
     if store_responses(responses) != len(responses):
         raise _KeyTaken
     operation, events = _operation(bulk, batch)
@@ -102,20 +106,29 @@ def _operation(bulk: Bulk, batch: Batch) -> tuple[Operation, list[NewEvent]]:
 
 
 def _keyed_items(bulk: Bulk) -> dict[int, KeyedRequest]:
+    """Return the requests of the items with a client_id: the item and the batch's defaults."""
+    # the digest stands for the defaults: they may hold an archive
+    more = [body_digest(bulk.defaults).hex()] if bulk.defaults else []
     return {
         i: KeyedRequest(
             principal_id=bulk.principal.user_id,
             route=ITEM_ROUTE,
             key=spec.client_id,
-            body_digest=body_digest(bulk.items[i]),
+            body_digest=body_digest([bulk.items[i], *more] if more else bulk.items[i]),
         )
         for i, spec in bulk.parsed.specs.items()
         if spec.client_id is not None
     }
 
 
-def _keyed_response(job: NewJob) -> KeyedResponse:
-    return KeyedResponse(status=201, location=job_url(job.id), response={"job": str(job.id)})
+def _keyed_response(job: NewJob, project: Project) -> KeyedResponse:
+    response = {"job": str(job.id), "project": str(project.pk)}
+    return KeyedResponse(status=201, location=job_url(job.id), response=response)
+
+
+def _is_there(first: Mapping[str, Any], project: Project) -> bool:
+    """Return True if the first job of a client_id is in a project, or if that is not stored."""
+    return first.get("project") in {None, str(project.pk)}
 
 
 def _items(

@@ -1,5 +1,7 @@
 """What an agent finds in its state directory, and what it prepares for the next task."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +42,37 @@ def test_groups_are_found_by_their_prefix_in_every_hierarchy(tmp_path: Path) -> 
         (tmp_path / path).mkdir(parents=True)
     (tmp_path / "memory/berth/box-1-7-file").touch()
     assert limits.names("box-1-7-", root=tmp_path) == {"box-1-7-1", "box-1-7-2", "box-1-7-3"}
+
+
+def test_files_that_a_loss_of_power_has_emptied_are_absent(tmp_path: Path) -> None:
+    directory = tmp_path / "tasks/5"
+    directory.mkdir(parents=True)
+    (directory / "order.json").write_text('{"launch": 5, "known_s": 1.0, "boot": "before"}')
+    for name in ("sent", "supervisor", "started", "exit", "suspension"):
+        (directory / f"{name}.json").touch()
+    tasks = Tasks(tmp_path, (0,), server="box-1", accounts=Accounts())
+    (task,) = tasks
+    assert task.sent == {"stdout": 0, "stderr": 0}
+    assert (task.read("exit"), task.has_supervisor()) == (None, False)
+    assert not task.suspension().is_suspended
+    assert not tasks.facts()[5].has_ended
+
+
+def test_what_a_killed_supervisor_has_left_is_killed(tasks: Tasks, tmp_path: Path) -> None:
+    if tasks.limits()["memory"] != "control group":
+        pytest.skip("no right to make control groups")
+    tasks.start(order("sh", "-c", "sleep 600 & echo $! > left; wait"))
+    task = tasks.get(1)
+    left = task.directory / "work/left"
+    eventually(lambda: left.exists() and left.read_text().strip(), "the child has started")
+    claim = task.read("supervisor")
+    assert claim is not None
+    os.kill(claim["pid"], signal.SIGKILL)
+    eventually(lambda: not task.has_supervisor(), "the supervisor is gone")
+    child = Path(f"/proc/{left.read_text().strip()}/cmdline")
+    assert child.read_bytes().startswith(b"sleep")
+    task.kill_left()
+    eventually(lambda: not child.exists() or not child.read_bytes(), "the child is gone")
 
 
 def test_groups_that_a_killed_agent_has_left_are_removed(

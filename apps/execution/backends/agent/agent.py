@@ -349,6 +349,7 @@ class Agent:
         if ended is not None:
             return _end_report(task, ended, now_s) if is_sent else None
         if not is_watched:
+            task.kill_left()  # before its job is queued again
             return TaskReport(task.launch, LOST, 0.0, "its process on the machine is gone")
         if task.is_start_reported:
             return self._suspension(task, now_s)

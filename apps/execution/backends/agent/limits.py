@@ -3,16 +3,19 @@
 What cannot be enforced is said: `Limits.enforced` holds a sentence for each limit.
 """
 
+import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from apps.execution.backends.agent.suspension import FREEZERS, freeze
+from apps.execution.backends.agent.suspension import FREEZERS, freeze, send
 
 ROOT: Final = Path("/sys/fs/cgroup")
 PARENT: Final = "berth"
+KILL_S: Final = 1.0
 HIERARCHIES: Final = ("memory", "cpuset", "cpuacct", "freezer")  # of version 1
 
 
@@ -110,6 +113,31 @@ def remove(name: str, *, root: Path = ROOT) -> bool:
             group.rmdir()
         is_left |= group.exists()
     return not is_left
+
+
+def kill(joined: Iterable[str], freezers: Iterable[str]) -> None:
+    """Kill all processes of the control groups of a task, and wait a little for their end.
+
+    Parameters
+    ----------
+    joined, freezers : of its `Limits`
+    """
+    files, until = [Path(path) for path in joined], time.monotonic() + KILL_S
+    while (left := _members(files)) and time.monotonic() < until:
+        for freezer in freezers:  # frozen processes cannot end
+            with suppress(OSError):
+                freeze(freezer, is_frozen=False)
+        for process in left:
+            send(process, signal.SIGKILL)
+        time.sleep(KILL_S / 100)
+
+
+def _members(files: Iterable[Path]) -> set[int]:
+    found: set[int] = set()
+    for file in files:
+        with suppress(OSError):  # the group is gone
+            found.update(map(int, file.read_text().split()))
+    return found
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from apps.execution.backends.agent import supervisor
+from apps.execution.backends.agent import limits, supervisor
 from apps.execution.backends.agent.machine import boot_id
 from apps.execution.backends.agent.supervisor import write_json
 from apps.execution.backends.agent.usage import TaskMeter
@@ -63,11 +63,7 @@ class Task:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what a file of the task holds; None if it does not exist."""
-        try:
-            found: dict[str, Any] = json.loads((self.directory / f"{name}.json").read_text())
-        except FileNotFoundError:
-            return None
-        return found
+        return _read(self.directory / f"{name}.json")
 
     def has_supervisor(self) -> bool:
         """Return True while its supervisor runs, or may still begin."""
@@ -121,6 +117,11 @@ class Task:
             with suppress(ProcessLookupError):
                 os.kill(claim["pid"], 15)
 
+    def kill_left(self) -> None:
+        """Kill what a supervisor that is gone has left; nothing without control groups."""
+        order = self.read("order") or {}
+        limits.kill(order.get("cgroups", ()), order.get("freezers", ()))
+
     def unsent(self, stream: str, *, limit: int) -> bytes:
         """Return the next output to send; skips what the control plane would not keep."""
         starts = sorted(int(p.suffix[1:]) for p in self.directory.glob(f"{stream}.[0-9]*"))
@@ -152,20 +153,26 @@ class Task:
             (self.directory / "reported").touch()
 
 
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return what a file holds; None without it, or if a loss of power has emptied it."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
+
+
 def _is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def known_task(directory: Path) -> Task | None:
     """Return the task of a directory; None, and delete it, if its order was not written."""
-    try:
-        order = json.loads((directory / "order.json").read_text())
-    except (FileNotFoundError, ValueError):
+    order = _read(directory / "order.json")
+    if order is None:
         shutil.rmtree(directory, ignore_errors=True)
         return None
-    sent = dict.fromkeys(STREAMS, 0)
-    with suppress(FileNotFoundError):
-        sent |= json.loads((directory / "sent.json").read_text())
+    sent = dict.fromkeys(STREAMS, 0) | (_read(directory / "sent.json") or {})
     return Task(
         launch=order["launch"],
         directory=directory,
