@@ -107,6 +107,7 @@ class Preemption:
     cost : of the victims
     bound : lower bound on the cost of any victims
     candidates : number of running jobs that may be stopped
+    lacks_room : it is impossible because too few units would be free
     kept : ids of the units to reserve
     exceeded : limits that the application would exceed
     """
@@ -119,6 +120,7 @@ class Preemption:
     cost: Cost = Cost()  # noqa: RUF009 - immutable
     bound: Cost = Cost()  # noqa: RUF009 - immutable
     candidates: int = 0
+    lacks_room: bool = False
     kept: tuple[int, ...] = ()
     exceeded: tuple[ExceededLimit, ...] = ()
 
@@ -172,7 +174,9 @@ def preview_preemption(
             "Even without all running jobs of lower priority that can be started again,"
             " too few units would be free where the job may run."
         )
-        return Preemption(job, Outcome.IMPOSSIBLE, message, units, candidates=candidates)
+        return Preemption(
+            job, Outcome.IMPOSSIBLE, message, units, candidates=candidates, lacks_room=True
+        )
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
         return preview_preemption(job_id, limits, only)  # a victim has ended since it was read
