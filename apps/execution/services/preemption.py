@@ -165,7 +165,7 @@ def preview_preemption(
         return Preemption(job, Outcome.IMPOSSIBLE, why_not)
     room, now_s = room_for(job, job.shape), cluster_now()
     running = running_cluster(
-        job.priority, reserved=room.reserved, reserved_on=room.reserved_on
+        job.priority, reserved=room.reserved, reserved_on=room.reserved_on, now_s=now_s
     ).candidates(now_s, room.run_s, limits, only)
     chosen = choose_victims(room.waiting, room.rooms, running)
     units, candidates = room.waiting.units, running.job.size
@@ -218,7 +218,8 @@ def _why_not(job: Job) -> str:
 
 def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple[Victim, ...]:
     """Describe the chosen victims; without those that have ended since they were read."""
-    rows = {each.id: each for each in preemptible_jobs(chosen.jobs, job.priority)}
+    found = preemptible_jobs(chosen.jobs, job.priority, now_s=now_s)
+    rows = {each.id: each for each in found}
     return tuple(
         Victim(
             job=rows[key],
