@@ -126,6 +126,23 @@ def test_a_preview_names_the_victim_its_loss_and_why_and_writes_nothing() -> Non
     assert (counts(), rows(victim), rows(job)) == before
 
 
+def test_no_other_jobs_are_stopped_while_a_backend_is_slow_to_stop_the_victims() -> None:
+    victim = low([0, 1, 2, 3])
+    low([4, 5, 6, 7], "dear", target={"kind": "ips", "ips": 1.0})
+    job = urgent(2, gang=True)
+    apply(job)
+    kept = Reservation.objects.get().unit_ids
+    Cluster.objects.update(seen_cluster_s=NOW_S + 3000.0)
+    make_agent("agent-1").work(for_s=0.3)
+    assert Reservation.objects.get().unit_ids == kept
+    message = "Running jobs are being stopped for this job already."
+    assert preview_preemption(job.id).message == message
+    end(victim, "cancelled")
+    make_agent("agent-1").work(for_s=0.3)
+    job.refresh_from_db()
+    assert (job.state, holds(job.id)) == ("starting", [("a", 2)])
+
+
 @pytest.mark.parametrize(
     ("suspension", "lost"),
     [

@@ -370,7 +370,8 @@ def _stop(found: Preemption, request_id: str) -> None:
             [MESSAGE, launches],
         )
     now = cluster_time()
-    keep_units(found.job.pk, found.kept, start_s=now.cluster_s + STOP_S * now.speed)
+    start_s = now.cluster_s + STOP_S * now.speed
+    keep_units(found.job.pk, found.kept, start_s=start_s, for_preemption=True)
     wake(MACHINES)
     victim_ids = [str(victim.job.id) for victim in found.victims]
     after = {"victims": victim_ids, "units": len(found.kept), **found.cost._asdict()}
