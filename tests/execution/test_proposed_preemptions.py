@@ -24,6 +24,7 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.execution.migration_world import end, holds, launch_of
 from tests.execution.test_preemption import NOW_S, low, urgent, world
+from tests.races import meanwhile
 from tests.scheduling.plans import analyze, rows_read
 from tests.scheduling.shapes import flood
 from tests.scheduling.world import known
@@ -92,6 +93,25 @@ def test_a_proposal_waits_for_an_operator_and_stops_nothing() -> None:
     assert (stopping(), Reservation.objects.count()) == ([], 0)
     assert turn() == 0
     assert len(proposals()) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_processes_that_propose_at_once_store_one_proposal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full()
+    found = preview_preemption(urgent(2).id)
+    store, described = proposed_preemptions._store, proposed_preemptions._described
+    others = [lambda: store(found, is_automatic=False)]
+
+    def late(victim: Any) -> dict[str, Any]:
+        if others:  # between the search for an open proposal and the insert
+            assert meanwhile(others.pop())
+        return described(victim)
+
+    monkeypatch.setattr(proposed_preemptions, "_described", late)
+    assert not store(found, is_automatic=False)
+    assert proposals() == [("proposed", 1, "")]
 
 
 @pytest.mark.usefixtures("previewed")
