@@ -1,5 +1,6 @@
 """Diagnosis of a job from its rows."""
 
+import numpy as np
 import pytest
 
 from apps.execution.core.diagnosis.attribution import Kind
@@ -77,6 +78,17 @@ def test_a_dip_that_ended_has_no_remedies(world: Missed) -> None:
     assert not found.dip.is_open
     assert found.remedies == ()
     assert found.finding is not None
+
+
+def test_a_dip_that_has_just_begun_is_not_mixed_with_the_time_before_it(world: Missed) -> None:
+    JobSample.objects.filter(cluster_s__gt=DIP_S + 10.0).delete()
+    in_dip = JobSample.objects.filter(cluster_s__gte=DIP_S)
+    speeds = [row.performance or 0.0 for row in in_dip]
+    assert len(speeds) == 2
+    unchanged = diagnosis(world.job, Job.objects.all()).unchanged
+    assert unchanged is not None
+    assert unchanged.predicted is not None
+    assert unchanged.predicted.value == pytest.approx(np.sqrt(np.prod(speeds)))
 
 
 def test_an_earlier_dip_can_be_asked_for(world: Missed) -> None:

@@ -64,6 +64,10 @@ def low(units: Sequence[int], name: str = "", **values: Any) -> Job:
     return job
 
 
+def deadline(seconds: float) -> dict[str, Any]:
+    return {"kind": "completion_time", "seconds": seconds}
+
+
 def urgent(units: int, *, shape: dict[str, Any] | None = None, **values: Any) -> Job:
     """A waiting job of priority 5 that was refused for lack of units."""
     fields = {"target": BEST_EFFORT, "priority": 5, "units_requested": units, **values}
@@ -120,6 +124,47 @@ def test_a_preview_names_the_victim_its_loss_and_why_and_writes_nothing() -> Non
     )
     assert (found.candidates, found.cost, found.bound) == (3, (0, 240, 1), (0, 240, 1))
     assert (counts(), rows(victim), rows(job)) == before
+
+
+def test_no_other_jobs_are_stopped_while_a_backend_is_slow_to_stop_the_victims() -> None:
+    victim = low([0, 1, 2, 3])
+    low([4, 5, 6, 7], "dear", target={"kind": "ips", "ips": 1.0})
+    job = urgent(2, gang=True)
+    apply(job)
+    kept = Reservation.objects.get().unit_ids
+    Cluster.objects.update(seen_cluster_s=NOW_S + 3000.0)
+    make_agent("agent-1").work(for_s=0.3)
+    assert Reservation.objects.get().unit_ids == kept
+    message = "Running jobs are being stopped for this job already."
+    assert preview_preemption(job.id).message == message
+    end(victim, "cancelled")
+    make_agent("agent-1").work(for_s=0.3)
+    job.refresh_from_db()
+    assert (job.state, holds(job.id)) == ("starting", [("a", 2)])
+
+
+@pytest.mark.parametrize(
+    ("suspension", "lost"),
+    [
+        ({"suspension": "suspended", "suspended_s": NOW_S - 50.0}, 40),
+        ({"suspended_for_s": 30.0}, 120),
+        ({"suspension": "suspended", "suspended_s": NOW_S - 20.0, "suspended_for_s": 30.0}, 40),
+    ],
+    ids=["suspended", "resumed", "suspended again"],
+)
+def test_a_job_loses_no_work_for_the_time_of_its_suspension(
+    suspension: dict[str, Any], lost: int
+) -> None:
+    victim = low([0, 1, 2, 3], target=deadline(2000.0))
+    low([4, 5, 6, 7], priority=5)
+    Job.objects.filter(id=victim.id).update(**suspension, submitted_s=7200.0, run_high_s=1000.0)
+    Launch.objects.filter(job=victim).update(backend="agent")  # which starts jobs from 0 %
+    job = urgent(2)
+    found = preview_preemption(job.id)
+    ((one,), ran_s) = found.victims, lost / 4
+    assert (one.lost, found.cost.lost) == (lost, lost)
+    spare_s = 2000.0 - 60.0 - 100.0 - (1000.0 - ran_s) - ran_s
+    assert one.promise.reason == f"it meets its deadline with {spare_s:.0f} s to spare"
 
 
 @pytest.mark.parametrize(
@@ -447,8 +492,8 @@ def test_a_preview_is_read_again_if_a_victim_ended_meanwhile(
     job, read = urgent(4), preemptible_jobs
     answers: list[list[PreemptibleJob]] = [[]]  # as if the first victim had ended
 
-    def late(job_ids: Sequence[UUID], priority: int) -> list[PreemptibleJob]:
-        return answers.pop() if answers else read(job_ids, priority)
+    def late(job_ids: Sequence[UUID], priority: int, *, now_s: float) -> list[PreemptibleJob]:
+        return answers.pop() if answers else read(job_ids, priority, now_s=now_s)
 
     monkeypatch.setattr(preemption, "preemptible_jobs", late)
     assert names(preview_preemption(job.id)) == ["low-0"]

@@ -104,6 +104,16 @@ def test_victims_that_make_too_little_room_are_refused() -> None:
     assert difference == Difference(reason=preemption_approval.NO_ROOM)
 
 
+def test_a_quota_that_refuses_the_job_by_now_is_the_reason() -> None:
+    web = factories.project("web")
+    victim = low([0, 1, 2, 3], project=web)
+    low([4, 5, 6, 7], priority=5)
+    number = proposed(urgent(4), victim)
+    web.guaranteed_units = 4
+    web.save()
+    assert refused(number).message.startswith("Its quota would still refuse the job: project ")
+
+
 def test_a_job_that_no_longer_waits_is_the_reason() -> None:
     victim = low([0, 1, 2, 3])
     low([4, 5, 6, 7], priority=5)

@@ -11,7 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from apps.execution.models import Launch, PreemptionProposal
 from apps.execution.services import proposed_preemptions
 from apps.execution.services.preemption import preempt, preview_preemption
-from apps.execution.services.proposed_preemptions import propose_preemptions, withdraw_stale
+from apps.execution.services.proposed_preemptions import (
+    JOBS_AT_ONCE,
+    propose_preemptions,
+    withdraw_stale,
+)
 from apps.inventory.models import Cluster
 from apps.operations.models import Event
 from apps.scheduling.models import Reservation
@@ -20,6 +24,7 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.execution.migration_world import end, holds, launch_of
 from tests.execution.test_preemption import NOW_S, low, urgent, world
+from tests.races import meanwhile
 from tests.scheduling.plans import analyze, rows_read
 from tests.scheduling.shapes import flood
 from tests.scheduling.world import known
@@ -88,6 +93,25 @@ def test_a_proposal_waits_for_an_operator_and_stops_nothing() -> None:
     assert (stopping(), Reservation.objects.count()) == ([], 0)
     assert turn() == 0
     assert len(proposals()) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_processes_that_propose_at_once_store_one_proposal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full()
+    found = preview_preemption(urgent(2).id)
+    store, described = proposed_preemptions._store, proposed_preemptions._described
+    others = [lambda: store(found, is_automatic=False)]
+
+    def late(victim: Any) -> dict[str, Any]:
+        if others:  # between the search for an open proposal and the insert
+            assert meanwhile(others.pop())
+        return described(victim)
+
+    monkeypatch.setattr(proposed_preemptions, "_described", late)
+    assert not store(found, is_automatic=False)
+    assert proposals() == [("proposed", 1, "")]
 
 
 @pytest.mark.usefixtures("previewed")
@@ -210,6 +234,30 @@ def test_victims_per_hour_are_bounded() -> None:
 
 
 @pytest.mark.usefixtures("automatic")
+def test_victims_of_others_meanwhile_count_before_it_acts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full()
+    urgent(2)
+    store = proposed_preemptions._store
+
+    def others(found: Any, *, is_automatic: bool) -> bool:
+        is_new = store(found, is_automatic=is_automatic)
+        PreemptionProposal.objects.create(
+            job_id=factories.job().id, state="applied", is_automatic=False, cluster_s=0.0,
+            decided_s=NOW_S, basis="", victims=3, lost=0, broken=0, preview=[],
+        )  # fmt: skip
+        return is_new
+
+    monkeypatch.setattr(proposed_preemptions, "_store", others)
+    turn()
+    assert stopping() == []
+    assert proposals()[0] == (
+        "withdrawn", 1, "Only 0 more jobs may be preempted within this hour.",
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("automatic")
 def test_a_job_preempts_others_a_limited_number_of_times() -> None:
     full()
     job = urgent(2)
@@ -308,6 +356,29 @@ def test_the_job_of_the_highest_priority_has_the_first_choice() -> None:
     assert first.job_id == high.id
     assert low_one.id != high.id
     assert launch_of(Job.objects.get(name="low-0")).cancel_requested
+
+
+@pytest.mark.usefixtures("automatic")
+def test_jobs_of_higher_priority_that_no_victim_helps_hold_back_no_other() -> None:
+    full()
+    for _ in range(JOBS_AT_ONCE):
+        urgent(64, priority=9)
+    urgent(2)
+    propose_preemptions()
+    assert stopping() == []
+    propose_preemptions()
+    assert stopping() == ["low-0"]
+
+
+@pytest.mark.usefixtures("previewed")
+def test_proposals_that_wait_for_an_operator_hold_back_no_other() -> None:
+    full()
+    for _ in range(JOBS_AT_ONCE):
+        urgent(2, priority=9)
+    last = urgent(2)
+    assert propose_preemptions() == JOBS_AT_ONCE
+    assert propose_preemptions() == 1
+    assert PreemptionProposal.objects.latest("id").job_id == last.id
 
 
 @pytest.mark.usefixtures("previewed")

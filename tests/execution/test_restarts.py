@@ -110,14 +110,29 @@ def test_the_prediction_has_the_work_to_repeat() -> None:
     assert Migration.objects.get(pk=number).predicted_s == pytest.approx(STOP_S + 40.0, abs=0.5)
 
 
+def test_a_suspended_job_repeats_no_work_for_the_time_since_it_was_suspended() -> None:
+    job, since_s = program(0), NOW_S - 50.0
+    Job.objects.filter(pk=job.pk).update(suspension="suspended", suspended_s=since_s)
+    (number,) = ask(move(job, "a", "b"))
+    assert Migration.objects.get(pk=number).predicted_s == pytest.approx(STOP_S + 10.0, abs=0.5)
+
+
 @pytest.mark.parametrize(
-    ("started_s", "suspended_for_s", "expected"),
-    [(10.0, 0.0, 90.0), (10.0, 30.0, 60.0), (100.0, 0.0, 0.0), (120.0, 0.0, 0.0)],
+    ("started_s", "suspended_for_s", "suspended_s", "expected"),
+    [
+        (10.0, 0.0, None, 90.0),
+        (10.0, 30.0, None, 60.0),
+        (100.0, 0.0, None, 0.0),
+        (120.0, 0.0, None, 0.0),
+        (10.0, 0.0, 40.0, 30.0),
+        (10.0, 20.0, 40.0, 10.0),
+        (10.0, 0.0, 110.0, 90.0),
+    ],
 )
 def test_the_work_lost_is_the_time_that_the_launch_worked(
-    started_s: float, suspended_for_s: float, expected: float
+    started_s: float, suspended_for_s: float, suspended_s: float | None, expected: float
 ) -> None:
-    assert lost_s(100.0, started_s, suspended_for_s) == expected
+    assert lost_s(100.0, started_s, suspended_for_s, suspended_s) == expected
     assert restart_s(expected) == expected + STOP_S
 
 

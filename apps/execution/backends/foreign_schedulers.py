@@ -129,9 +129,10 @@ class Holder:
         return wall_s < self._next_s[what]
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:
-        """Forget when activities of things that are gone were due."""
-        for what in [what for what in self._next_s if is_gone(what)]:
-            del self._next_s[what]
+        """Forget when activities of things that are gone were due, and what was told of them."""
+        for known in (self._next_s, self._told):
+            for what in [what for what in known if is_gone(what)]:
+                del known[what]
 
     def tell(self, what: str, text: str) -> None:
         """Log a text once, until it changes; empty = all is well again."""

@@ -72,15 +72,19 @@ def migration_s(memory_bytes: float, from_bps: float, to_bps: float) -> float:
     return max(MIN_S, 8.0 * memory_bytes / (NETWORK_SHARE * min(from_bps, to_bps)))
 
 
-def lost_s(now_s: float, started_s: float, suspended_for_s: float) -> float:
+def lost_s(
+    now_s: float, started_s: float, suspended_for_s: float, suspended_s: float | None = None
+) -> float:
     """Cluster seconds of work that a running job loses if it is stopped now.
 
     Parameters
     ----------
     started_s : of its launch
     suspended_for_s : in which it did not work
+    suspended_s : since when it is suspended again; None = it works
     """
-    return max(0.0, now_s - started_s - suspended_for_s)
+    until_s = now_s if suspended_s is None else min(now_s, suspended_s)
+    return max(0.0, until_s - started_s - suspended_for_s)
 
 
 def restart_s(lost: float) -> float:

@@ -152,7 +152,8 @@ def diagnosis(job: Job, visible: QuerySet[Job], *, at_s: float | None = None) ->
     is_running = job.state in {state.value for state in ACTIVE_STATES}
     if finding is None or not dip.is_open or not is_running:
         return known
-    return _with_remedies(known, case, finding, _Running(scale, profile, _now(job, shown, case)))
+    running = _Running(scale, profile, _now(job, shown, case, finding))
+    return _with_remedies(known, case, finding, running)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,9 +165,10 @@ class _Running:
     now: Now
 
 
-def _now(job: Job, shown: Samples, case: Case) -> Now:
+def _now(job: Job, shown: Samples, case: Case, finding: Finding) -> Now:
     """Return the state at the last report, from the latest reports of the dip."""
-    latest = case.reports.log_speed[~np.isnan(case.reports.log_speed)][-5:]
+    speeds = case.reports.log_speed[finding.at_dip]
+    latest = speeds[~np.isnan(speeds)][-5:]
     return Now(
         log_speed=float(latest.mean()),
         deviation=math.hypot(SEGMENT_DEVIATION, READING_DEVIATION / math.sqrt(latest.size)),

@@ -17,6 +17,7 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.execution.models import PreemptionProposal, ProposalState
 from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.core.snapshot import Floats, Ints
+from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.preemption import Candidates
 from apps.scheduling.core.preemption_limits import PastPreemptions, PreemptionLimits
 from apps.scheduling.core.promises import DEADLINE, NO_TARGET, RATE, RunningJob, RunningJobs
@@ -28,10 +29,14 @@ _MAY_STOP: Final = """
     AND NOT EXISTS (SELECT FROM execution_migration m
                     WHERE m.job_id = j.id AND m.state IN ('requested', 'running'))
 """
+# as if it had been suspended before it started: the time of a suspension is no work
+_STARTED: Final = """
+j.started_s + j.suspended_for_s + greatest(0, %(now_s)s - coalesce(j.suspended_s, %(now_s)s))
+"""
 # up to when the work of a job is kept if it stops
-_SAVED: Final = """
+_SAVED: Final = f"""
 CASE WHEN l.backend = ANY(%(resume)s) THEN greatest(j.started_s, j.reported_s)
-     ELSE j.started_s END
+     ELSE {_STARTED} END
 """
 _CANDIDATES: Final = f"""
 SELECT j.id AS job, j.priority,
@@ -39,7 +44,7 @@ SELECT j.id AS job, j.priority,
             WHEN 'completion_time' THEN {DEADLINE} ELSE {RATE} END AS kind,
        CASE j.target_kind WHEN 'completion_time' THEN (j.target->>'seconds')::float8
             ELSE 0 END AS seconds,
-       j.submitted_s, j.started_s, {_SAVED} AS saved_s, j.progress,
+       j.submitted_s, {_STARTED} AS started_s, {_SAVED} AS saved_s, j.progress,
        coalesce(j.run_high_s, 'NaN') AS run_high_s,
        a.server_id AS server, cardinality(a.unit_ids) AS units,
        CASE WHEN a.server_id = ANY(%(reserved_on)s)
@@ -67,7 +72,7 @@ _COLUMNS: Final = {
 _JOBS: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.project_id, j.priority, l.id, past.times,
        coalesce(past.last_s, '-Infinity'), j.target, j.submitted_s,
-       j.started_s, {_SAVED}, j.progress, j.run_high_s
+       {_STARTED}, {_SAVED}, j.progress, j.run_high_s
 FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
@@ -177,17 +182,24 @@ class RunningCluster:
 
 
 def running_cluster(
-    priority: int, *, reserved: Collection[int] = (), reserved_on: Collection[int] = ()
+    priority: int,
+    *,
+    reserved: Collection[int] = (),
+    reserved_on: Collection[int] = (),
+    now_s: float | None = None,
 ) -> RunningCluster:
     """Read the running jobs below a priority as arrays. O(n log n) for n allocations.
 
     Parameters
     ----------
     reserved, reserved_on : units that are reserved for other jobs, and their servers
+    now_s : cluster time up to which suspended jobs are; None = now
     """
     values = {
-        **_capabilities(priority), "reserved": list(reserved), "reserved_on": list(reserved_on),
-    }  # fmt: skip
+        **_parameters(priority, now_s),
+        "reserved": list(reserved),
+        "reserved_on": list(reserved_on),
+    }
     rows = fetch_columns(_CANDIDATES, _COLUMNS, values)
     halves = rows["job"].view([("high", ">u8"), ("low", ">u8")])
     order = np.lexsort((halves["low"], halves["high"]))
@@ -215,12 +227,14 @@ def running_cluster(
     )  # fmt: skip
 
 
-def preemptible_jobs(job_ids: Collection[UUID], priority: int) -> list[PreemptibleJob]:
+def preemptible_jobs(
+    job_ids: Collection[UUID], priority: int, *, now_s: float | None = None
+) -> list[PreemptibleJob]:
     """Return those of some jobs that run below a priority, and that their backend can requeue.
 
     Jobs that start, migrate or are being stopped are left out.
     """
-    rows = fetch_rows(_JOBS, {**_capabilities(priority), "jobs": list(job_ids)})
+    rows = fetch_rows(_JOBS, {**_parameters(priority, now_s), "jobs": list(job_ids)})
     held: dict[UUID, list[HeldPart]] = defaultdict(list)
     for job, *part in fetch_rows(_HELD, [[row[0] for row in rows]]):
         held[job].append(HeldPart(*part))
@@ -246,9 +260,10 @@ def _preemptible(row: tuple[Any, ...], held: tuple[HeldPart, ...]) -> Preemptibl
     )
 
 
-def _capabilities(priority: int) -> dict[str, Any]:
+def _parameters(priority: int, now_s: float | None) -> dict[str, Any]:
     return {
         "priority": priority,
+        "now_s": cluster_now() if now_s is None else now_s,
         "requeue": sorted(backends_with(Capability.REQUEUE)),
         "resume": sorted(backends_with(Capability.RESUME)),
     }

@@ -303,7 +303,8 @@ def _predicted_s(
     job: Job, origin: _MigratingAllocation, network_bps: tuple[int, int], now_s: float
 ) -> float:
     if move_of(origin.backend) is Move.RESTART:
-        return restart_s(lost_s(now_s, job.started_s or now_s, job.suspended_for_s))
+        begun_s = job.started_s or now_s
+        return restart_s(lost_s(now_s, begun_s, job.suspended_for_s, job.suspended_s))
     return migration_s(origin.memory_bytes, *network_bps)
 
 

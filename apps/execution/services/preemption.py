@@ -107,6 +107,7 @@ class Preemption:
     cost : of the victims
     bound : lower bound on the cost of any victims
     candidates : number of running jobs that may be stopped
+    lacks_room : it is impossible because too few units would be free
     kept : ids of the units to reserve
     exceeded : limits that the application would exceed
     """
@@ -119,6 +120,7 @@ class Preemption:
     cost: Cost = Cost()  # noqa: RUF009 - immutable
     bound: Cost = Cost()  # noqa: RUF009 - immutable
     candidates: int = 0
+    lacks_room: bool = False
     kept: tuple[int, ...] = ()
     exceeded: tuple[ExceededLimit, ...] = ()
 
@@ -163,7 +165,7 @@ def preview_preemption(
         return Preemption(job, Outcome.IMPOSSIBLE, why_not)
     room, now_s = room_for(job, job.shape), cluster_now()
     running = running_cluster(
-        job.priority, reserved=room.reserved, reserved_on=room.reserved_on
+        job.priority, reserved=room.reserved, reserved_on=room.reserved_on, now_s=now_s
     ).candidates(now_s, room.run_s, limits, only)
     chosen = choose_victims(room.waiting, room.rooms, running)
     units, candidates = room.waiting.units, running.job.size
@@ -172,7 +174,9 @@ def preview_preemption(
             "Even without all running jobs of lower priority that can be started again,"
             " too few units would be free where the job may run."
         )
-        return Preemption(job, Outcome.IMPOSSIBLE, message, units, candidates=candidates)
+        return Preemption(
+            job, Outcome.IMPOSSIBLE, message, units, candidates=candidates, lacks_room=True
+        )
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
         return preview_preemption(job_id, limits, only)  # a victim has ended since it was read
@@ -214,7 +218,8 @@ def _why_not(job: Job) -> str:
 
 def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple[Victim, ...]:
     """Describe the chosen victims; without those that have ended since they were read."""
-    rows = {each.id: each for each in preemptible_jobs(chosen.jobs, job.priority)}
+    found = preemptible_jobs(chosen.jobs, job.priority, now_s=now_s)
+    rows = {each.id: each for each in found}
     return tuple(
         Victim(
             job=rows[key],
@@ -365,7 +370,8 @@ def _stop(found: Preemption, request_id: str) -> None:
             [MESSAGE, launches],
         )
     now = cluster_time()
-    keep_units(found.job.pk, found.kept, start_s=now.cluster_s + STOP_S * now.speed)
+    start_s = now.cluster_s + STOP_S * now.speed
+    keep_units(found.job.pk, found.kept, start_s=start_s, for_preemption=True)
     wake(MACHINES)
     victim_ids = [str(victim.job.id) for victim in found.victims]
     after = {"victims": victim_ids, "units": len(found.kept), **found.cost._asdict()}

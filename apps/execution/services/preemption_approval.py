@@ -105,8 +105,7 @@ def _difference(named: Mapping[UUID, Mapping[str, Any]], found: Preemption) -> D
     same = {key for key, victim in named.items() if running.get(key) == victim.get("launch")}
     gone = tuple(named[key]["name"] for key in named if key not in same)
     if found.outcome is Outcome.IMPOSSIBLE:
-        reason = NO_ROOM if found.candidates else found.message
-        return Difference(gone=gone, reason=reason)
+        return Difference(gone=gone, reason=NO_ROOM if found.lacks_room else found.message)
     chosen = {victim.job.id: victim for victim in found.victims}
     return Difference(
         gone=gone,

@@ -3,12 +3,14 @@
 Each is stored with its victims, and recorded as an event, before anything is stopped.
 """
 
+import time
+from collections.abc import Collection
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 
 from apps.common.core.errors import ConflictError, NotFoundError
@@ -27,16 +29,19 @@ from apps.execution.services.preemption import (
     preview_preemption,
 )
 from apps.execution.services.preemption_approval import check_proposal
-from apps.execution.services.preemption_records import preemption_limits
+from apps.execution.services.preemption_records import exceeded_limits, preemption_limits
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.preemption import is_clearly_less
 from apps.scheduling.core.preemption_limits import PreemptionMode
 from apps.scheduling.core.reservations import SHORT_OF_UNITS
+from apps.scheduling.services.reservations import lock_reservations
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
 JOBS_AT_ONCE: Final = 4  # waiting jobs of a turn
+JOBS_CONSIDERED: Final = 100  # of which these were not tried for longest
+TRIED_S: Final = 300  # wall seconds for which a turn remembers that a job was tried
 TURN_S: Final = 60  # wall seconds after which another process takes over the turn
 PAUSE_S: Final = 30  # wall seconds until a job without victims is tried again
 OTHERS: Final = "Other victims lose less by now."
@@ -56,10 +61,24 @@ def propose_preemptions() -> int:
         return 0
     try:
         reasons = [reason.value for reason in SHORT_OF_UNITS]
-        jobs = jobs_to_preempt_for(reasons, limit=JOBS_AT_ONCE)
-        return sum(_propose(job, mode) for job in jobs)
+        return sum(_propose(job, mode) for job in _next_jobs(reasons))
     finally:
         cache.delete("preemption:turn")
+
+
+def _next_jobs(reasons: Collection[str]) -> list[UUID]:
+    """Return the jobs of a turn: those tried least recently, then those of highest priority.
+
+    So jobs without victims, or whose proposals wait for an operator, do not hold back the others.
+    """
+    jobs = jobs_to_preempt_for(reasons, limit=JOBS_CONSIDERED)
+    keys = [*map(_pause_key, jobs), *map(_tried_key, jobs)]
+    known = cache.get_many(keys)
+    ready = [job for job in jobs if _pause_key(job) not in known]
+    ready.sort(key=lambda job: known.get(_tried_key(job), 0.0))
+    chosen = ready[:JOBS_AT_ONCE]
+    cache.set_many(dict.fromkeys(map(_tried_key, chosen), time.time()), TRIED_S)
+    return chosen
 
 
 def withdraw_stale(*, all_of_them: bool = False) -> None:
@@ -75,7 +94,7 @@ def _propose(job_id: UUID, mode: PreemptionMode) -> bool:
     """Propose a preemption for one job; True if it is new or has changed."""
     limits = preemption_limits()
     dismissed_since_s = cluster_now() - limits.cooldown_s
-    if cache.get(_pause_key(job_id)) or was_dismissed(job_id, since_s=dismissed_since_s):
+    if was_dismissed(job_id, since_s=dismissed_since_s):
         return False
     try:
         found = preview_preemption(job_id, limits)
@@ -96,6 +115,10 @@ def _propose(job_id: UUID, mode: PreemptionMode) -> bool:
 
 def _pause_key(job_id: UUID) -> str:
     return f"preemption:pause:{job_id}"
+
+
+def _tried_key(job_id: UUID) -> str:
+    return f"preemption:tried:{job_id}"
 
 
 def _why_not(found: Preemption) -> str:
@@ -139,24 +162,30 @@ def _withdraw(job_id: UUID, message: str) -> None:
 
 
 def _store(found: Preemption, *, is_automatic: bool, why: str = OTHERS) -> bool:
-    """Store a proposal in place of an open one of the job; False if that is the same."""
-    with transaction.atomic():
-        known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
-        if known is not None and known.basis == found.basis:
-            return False
-        if known is not None:
-            _withdraw(found.job.pk, why)
-        proposal = PreemptionProposal.objects.create(
-            job_id=found.job.pk,
-            is_automatic=is_automatic,
-            cluster_s=cluster_now(),
-            basis=found.basis,
-            victims=len(found.victims),
-            lost=found.cost.lost,
-            broken=found.cost.broken,
-            preview=[_described(victim) for victim in found.victims],
-        )
-        record_events([_event(found, proposal)])
+    """Store a proposal in place of an open one of the job; False if that is the same.
+
+    False too if another process has stored the first one of the job meanwhile.
+    """
+    try:
+        with transaction.atomic():
+            known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
+            if known is not None and known.basis == found.basis:
+                return False
+            if known is not None:
+                _withdraw(found.job.pk, why)
+            proposal = PreemptionProposal.objects.create(
+                job_id=found.job.pk,
+                is_automatic=is_automatic,
+                cluster_s=cluster_now(),
+                basis=found.basis,
+                victims=len(found.victims),
+                lost=found.cost.lost,
+                broken=found.cost.broken,
+                preview=[_described(victim) for victim in found.victims],
+            )
+            record_events([_event(found, proposal)])
+    except IntegrityError:
+        return False
     return True
 
 
@@ -193,6 +222,20 @@ def _event(found: Preemption, proposal: PreemptionProposal) -> NewEvent:
 def _apply(found: Preemption) -> None:
     try:
         with transaction.atomic():
+            lock_reservations()  # no approval counts the victims of the hour meanwhile
+            _require_within_limits(found)
             apply_preemption(found)
     except ConflictError as error:
         _withdraw(found.job.pk, str(error))
+
+
+def _require_within_limits(found: Preemption) -> None:
+    """Check the limits again: other preemptions may have been applied since the preview.
+
+    Raises
+    ------
+    ConflictError : one is exceeded.
+    """
+    pasts = [victim.job.past for victim in found.victims]
+    if exceeded := exceeded_limits(found.job.pk, pasts, cluster_now()):
+        raise ConflictError(exceeded[0].message)

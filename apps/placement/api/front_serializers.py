@@ -21,6 +21,7 @@ MAX_BUDGET_S: Final = 3600.0
 MIN_BUDGET_S: Final = 0.1
 MAX_CLUSTER_S: Final = 1e12
 MAX_WINDOW_S: Final = 86_400.0
+HIDDEN: Final = "a job of another project"
 SOURCES: Final = [(source.value, source.value) for source in FrontSource]
 
 
@@ -230,7 +231,8 @@ class PointsSerializer(serializers.Serializer[Any]):
     )
     worst_job = serializers.ListField(
         child=serializers.CharField(allow_null=True),
-        help_text="Job with the most containers slowed by neighbours or splits; null: none.",
+        help_text="Job with the most containers slowed by neighbours or splits; null: none. Jobs"
+        f" that you may not see are all {HIDDEN!r}.",
     )
     objectives = serializers.DictField(
         child=OtherObjectiveSerializer(), help_text="By name, those requested with `objectives`."

@@ -1,6 +1,7 @@
 """Views of fronts, which improve while a worker searches."""
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from apps.operations.api.idempotency import once
 from apps.operations.api.serializers import OperationSerializer, represent_operation
 from apps.operations.core.states import OperationStatus
 from apps.placement.api.front_serializers import (
+    HIDDEN,
     FrontRequestSerializer,
     FrontRowSerializer,
     FrontSerializer,
@@ -39,8 +41,10 @@ from apps.placement.core.problem.instance_file import parse
 from apps.placement.models import Front, FrontSource, FrontVersion
 from apps.placement.selectors import fronts as selectors
 from apps.placement.selectors.drift import front_coverage, front_drift
+from apps.placement.selectors.fronts import Points
 from apps.placement.selectors.other_objectives import evaluated_points
 from apps.placement.services.front.fronts import FrontRequest, request_front, stop_front
+from apps.workloads.selectors import visible_jobs
 
 MAX_BYTES: Final = 32 << 20
 _VERSION: Final = OpenApiParameter(
@@ -205,13 +209,25 @@ class FrontPoints(ApiView):
         """Return the points of a version as columns."""
         most = request.query_params.get("most", str(MAX_SHOWN))
         limit = read("most", most, lambda v: read_int(v, low=1, high=MAX_SHOWN))
-        version = requested_version(request, selectors.front_by_key(key))
-        points = selectors.points_of(version)
+        front = selectors.front_by_key(key)
+        version = requested_version(request, front)
+        points = _with_visible_jobs(request, front, selectors.points_of(version))
         given = request.query_params.get("objectives", "")
         names = given.split(",") if given else []
         others = read("objectives", given, lambda _: list(evaluated_points(version, names)))
         shown = points.representatives(limit)
         return answer(request, represent_points(version, points, shown, others))
+
+
+def _with_visible_jobs(request: Request, front: Front, points: Points) -> Points:
+    """Return points that name no job of a project that the caller may not see."""
+    caller, named = principal_of(request), {job for job in points.worst_job if job}
+    if front.source == FrontSource.INSTANCE or caller.sees_everything() or not named:
+        return points
+    rows = visible_jobs(caller).filter(pk__in=named).values_list("pk", flat=True)
+    visible = {None, *map(str, rows)}
+    shown = [job if job in visible else HIDDEN for job in points.worst_job]
+    return replace(points, worst_job=shown)
 
 
 class FrontPoint(ApiView):

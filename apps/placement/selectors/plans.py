@@ -259,7 +259,9 @@ def restart_losses(migrations: Iterable[PlannedMigration]) -> dict[int, float]:
     return {
         row.pk: row.predicted_s - STOP_S
         if row.began_s is not None or row.job.state != JobState.RUNNING
-        else lost_s(now_s, row.job.started_s or now_s, row.job.suspended_for_s)
+        else lost_s(
+            now_s, row.job.started_s or now_s, row.job.suspended_for_s, row.job.suspended_s
+        )
         for row in restarts
     }
 

@@ -95,6 +95,9 @@ class Reservation(models.Model):
     made_s = models.FloatField()
     promised_s = models.FloatField(help_text="the first `start_s`")
     start_s = models.FloatField(help_text="when the last unit is free, at the pessimistic end")
+    for_preemption = models.BooleanField(
+        db_default=False, default=False, help_text="not late while victims hold some of its units"
+    )
 
     def __str__(self) -> str:
         return f"{len(self.unit_ids)} units for {self.job_id}"

@@ -23,9 +23,16 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations import MARGIN, Reservation, held_mask, plan
 from apps.scheduling.core.types import Request
 
-# The few reservations first: a join may read all waiting jobs.
+# The few reservations first: a join may read all waiting jobs. One whose units victims still hold
+# is not late, however long they take to stop: planned again, it would stop other victims.
 _READ: Final = """
-SELECT r.job_id, r.start_s, r.unit_ids FROM scheduling_reservation r
+SELECT r.job_id,
+       CASE WHEN r.for_preemption AND EXISTS (
+                SELECT FROM inventory_resourceunit u
+                WHERE u.id = ANY(r.unit_ids) AND u.allocation_id IS NOT NULL)
+            THEN greatest(r.start_s, %s) ELSE r.start_s END,
+       r.unit_ids
+FROM scheduling_reservation r
 WHERE (SELECT j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
        FROM workloads_job j WHERE j.id = r.job_id)
 ORDER BY r.id
@@ -44,17 +51,18 @@ LATERAL (
 WHERE a.released_seq IS NULL AND j.suspended_s IS NULL
 """
 _STORE: Final = """
-INSERT INTO scheduling_reservation AS r (job_id, unit_ids, made_s, start_s, promised_s)
-VALUES (%(job)s, %(units)s, %(now)s, %(start)s, %(start)s)
-ON CONFLICT (job_id) DO UPDATE SET unit_ids = excluded.unit_ids, start_s = excluded.start_s
+INSERT INTO scheduling_reservation AS r
+    (job_id, unit_ids, made_s, start_s, promised_s, for_preemption)
+VALUES (%(job)s, %(units)s, %(now)s, %(start)s, %(start)s, %(for_preemption)s)
+ON CONFLICT (job_id) DO UPDATE SET unit_ids = excluded.unit_ids, start_s = excluded.start_s,
+    for_preemption = excluded.for_preemption
 """
 
 
 def reservations() -> list[Reservation]:
     """Read the reservations of jobs that still wait."""
-    return [
-        Reservation(job, start_s, frozenset(units)) for job, start_s, units in fetch_rows(_READ)
-    ]
+    rows = fetch_rows(_READ, [cluster_now()])
+    return [Reservation(job, start_s, frozenset(units)) for job, start_s, units in rows]
 
 
 def reserved_units() -> frozenset[int]:
@@ -115,15 +123,22 @@ def lock_reservations() -> None:
     acquire(AdvisoryLock.RESERVATIONS)
 
 
-def keep_units(job: UUID, units: Collection[int], *, start_s: float) -> None:
+def keep_units(
+    job: UUID, units: Collection[int], *, start_s: float, for_preemption: bool = False
+) -> None:
     """Reserve units for a waiting job, which then are its only reservation.
 
     Runs in the caller's transaction, which has called `lock_reservations`, and has locked the job
     and those of the units that are free.
+
+    Parameters
+    ----------
+    for_preemption : the units that are not free are those of jobs that are being stopped
     """
     with connection.cursor() as cursor:
         values: dict[str, Any] = {"job": job, "units": sorted(units), "now": cluster_now()}
-        cursor.execute(_STORE, values | {"start": start_s})
+        values |= {"start": start_s, "for_preemption": for_preemption}
+        cursor.execute(_STORE, values)
 
 
 def _waiting(job: UUID) -> tuple[str, UUID] | None:

@@ -1,5 +1,7 @@
 """REST API of fronts."""
 
+import json
+import zlib
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -124,6 +126,28 @@ def test_viewers_may_read(viewer: User, operator: User, as_user: Speak) -> None:
         assert client.get(f"{URL}{address}").status_code == 200
     # the placement of the containers of every project
     assert client.get(f"{URL}f-0001/points/0/").status_code == 403
+
+
+def test_points_name_no_job_that_the_caller_may_not_see(
+    viewer: User, operator: User, as_user: Speak
+) -> None:
+    front = searched_front(operator)
+    project = viewer.memberships.get().project
+    jobs = [factories.job(project=project), factories.job(project=factories.project("secret"))]
+    own, other = (str(job.pk) for job in jobs)
+    version = front.versions.latest("number")
+    facts = json.loads(zlib.decompress(bytes(version.facts)))
+    facts["worst_job"] = [own, other, *[None] * (len(facts["worst_job"]) - 2)]
+    version.facts = zlib.compress(json.dumps(facts).encode())
+    version.save()
+    Front.objects.update(source="cluster")
+
+    def named(by: User) -> list[str | None]:
+        found: list[str | None] = as_user(by).get(f"{URL}f-0001/points/").json()["worst_job"]
+        return found[:3]
+
+    assert named(operator) == [own, other, None]
+    assert named(viewer) == [own, "a job of another project", None]
 
 
 def test_fronts_are_listed_newest_first_and_filtered(power: APIClient, operator: User) -> None:

@@ -3,7 +3,7 @@
 import logging
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -15,6 +15,7 @@ from apps.execution.core.slurm.usage import SACCT, SSTAT, Usage, read_ended, rea
 from apps.execution.core.slurm.values import SlurmJob, SlurmNode
 
 TIMEOUT_S: Final = 30.0  # Slurm's own MessageTimeout is 10 s
+MAX_NAMED: Final = 5000  # jobs of one program: Linux limits an argument to 128 KiB
 DISABLED: Final = "accounting storage is disabled"  # says sacct without accounting
 _logger = logging.getLogger("berth.slurm")
 
@@ -70,28 +71,33 @@ class Slurm:
 
     def cancel(self, jobs: Iterable[int]) -> None:
         """Cancel jobs; those that have ended are ignored."""
-        ids = [str(job) for job in jobs]
-        if ids:
+        for ids in _batches(jobs):
             self._run(["scancel", "--quiet", *ids])
 
     def usage(self, jobs: Iterable[int]) -> dict[int, Usage]:
         """Return what running jobs have used so far; jobs without a step are left out."""
-        ids = ",".join(str(job) for job in jobs)
-        if not ids:
-            return {}
-        # a job that has just ended is an error of sstat, whatever it prints of the others
-        return read_usage(self._start([*SSTAT, "--jobs", ids]).stdout)
+        found: dict[int, Usage] = {}
+        for ids in _batches(jobs):
+            # a job that has just ended is an error of sstat, whatever it prints of the others
+            found |= read_usage(self._start([*SSTAT, "--jobs", ",".join(ids)]).stdout)
+        return found
 
     def ended(self, jobs: Iterable[int]) -> dict[int, SlurmJob] | None:
         """Return jobs that the accounting knows and that have ended; None if it does not answer.
 
         Without accounting, no job is known.
         """
-        ids = ",".join(str(job) for job in jobs)
-        if not ids:
-            return {}
+        found: dict[int, SlurmJob] = {}
+        for ids in _batches(jobs):
+            ended = self._ended(ids)
+            if ended is None:
+                return None
+            found |= ended
+        return found
+
+    def _ended(self, ids: Sequence[str]) -> dict[int, SlurmJob] | None:
         try:
-            done = self._start([*SACCT, "--jobs", ids])
+            done = self._start([*SACCT, "--jobs", ",".join(ids)])
         except SlurmAwayError as error:
             _logger.warning("no answer of the accounting: %s", error)
             return None
@@ -122,6 +128,7 @@ class Slurm:
                 input=text,
                 capture_output=True,
                 text=True,
+                errors="replace",  # the name of a job may be any bytes
                 timeout=TIMEOUT_S,
                 check=False,
             )
@@ -131,6 +138,11 @@ class Slurm:
         except subprocess.TimeoutExpired as error:
             msg = f"{command[0]} did not answer within {TIMEOUT_S:.0f} s"
             raise SlurmAwayError(msg) from error
+
+
+def _batches(jobs: Iterable[int]) -> Iterator[list[str]]:
+    ids = [str(job) for job in jobs]
+    return (ids[begin : begin + MAX_NAMED] for begin in range(0, len(ids), MAX_NAMED))
 
 
 def _failed(command: Sequence[str], done: "subprocess.CompletedProcess[str]") -> SlurmAwayError:

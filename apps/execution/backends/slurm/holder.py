@@ -37,6 +37,7 @@ USAGE_S: Final = 15.0
 RENEW_S: Final = 5.0
 MAX_LAUNCHES: Final = 1000  # requested at a time
 MAX_IMPORTS: Final = 200  # at a time, so that the first of many are placed early
+AGAIN_S: Final = 15.0  # wall seconds until a refused job is submitted again
 ASK_S: Final = 0.1  # wall seconds from one look at the jobs to the next
 SHARE: Final = 2.0  # asking Slurm for its jobs takes at most half of the time
 AWAY_S: Final = 2.0  # between two attempts while Slurm does not answer
@@ -142,6 +143,8 @@ class SlurmBackend:
             running = [j for j in self._known if j in jobs and jobs[j].phase is Phase.RUNNING]
             usage = self.slurm.usage(running)
             self._holder.write(lambda: record_usage(usage))
+            listed = {f"job {job}" for job in jobs}
+            self._holder.forget(lambda what: what.startswith("job ") and what not in listed)
 
     def _ended(self, forgotten: Collection[int], wall_s: float) -> dict[int, SlurmJob] | None:
         """Ask the accounting for jobs; None if it does not answer, or did not a moment ago."""
@@ -291,20 +294,30 @@ class SlurmBackend:
         for job_id, why in left.items():
             self._holder.tell(f"job {job_id}", f"{why}; left to Slurm")
         self.slurm.edit([Edit(job_id, Change.LEAVE) for job_id in left])
-        jobs = [job for job in new if job.id not in left]
+        now_s = time.monotonic()
+        jobs = [
+            job
+            for job in new
+            if job.id not in left and not self._holder.is_postponed(f"job {job.id}", now_s)
+        ]
         for submitter, group in services.by_submitter(jobs[:MAX_IMPORTS]).items():
-            try:
-                self._submit(submitter, group)
-            except ConflictError as error:
-                for job in group:
-                    self._holder.tell(f"job {job.id}", f"{error}; it stays held")
+            self._submit(submitter, group)
 
     def _submit(self, submitter: services.Submitter, jobs: Sequence[SlurmJob]) -> None:
-        self._holder.write(
-            lambda: services.import_jobs(
-                submitter, jobs, self._nodes, default_project=self.options.project
+        """Submit jobs of one user; if one is refused, each alone: it holds back no other."""
+        try:
+            self._holder.write(
+                lambda: services.import_jobs(
+                    submitter, jobs, self._nodes, default_project=self.options.project
+                )
             )
-        )
+        except ConflictError as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._submit(submitter, [job])
+                return
+            self._holder.postpone(f"job {jobs[0].id}", time.monotonic() + AGAIN_S)
+            self._holder.tell(f"job {jobs[0].id}", f"{error}; it stays held")
 
 
 def _launch(case: _Case) -> int | None:

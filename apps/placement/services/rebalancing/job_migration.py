@@ -47,8 +47,8 @@ class JobMigration:
         """Cluster seconds of work that it loses now."""
         if self.move is Move.LIVE:
             return 0.0
-        now_s = cluster_now()
-        return lost_s(now_s, self.job.started_s or now_s, self.job.suspended_for_s)
+        now_s, job = cluster_now(), self.job
+        return lost_s(now_s, job.started_s or now_s, job.suspended_for_s, job.suspended_s)
 
     def as_arguments(self) -> dict[str, Any]:
         """JSON arguments of an operation, which `propose_job_migration` reads."""
