@@ -4,7 +4,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
     """Leave room on each page of allocations for their release."""
 
-    dependencies = [("scheduling", "0021_age_of_copies")]
+    dependencies = [("scheduling", "0022_reservation_for_preemption")]
 
     operations = [
         migrations.RunSQL(
