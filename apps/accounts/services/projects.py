@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from apps.accounts.core.roles import Role
+from apps.accounts.core.roles import Role, includes
 from apps.accounts.models import Membership, Project, User
 from apps.accounts.services.audit import Act, record_act
 from apps.common.core.errors import (
@@ -146,6 +146,21 @@ def remove_membership(*, user: User, project: Project) -> None:
         before = {"role": str(row.role)}
         row.delete()
         record_act(_membership_act("membership.removed", user, project, before, None))
+
+
+def lower_memberships(user: User) -> None:
+    """Lower the memberships of a user whose own role was lowered to at most that role.
+
+    Runs in the caller's transaction, which has locked the user.
+    """
+    rows = Membership.objects.filter(user=user).select_related("project")
+    for row in rows.select_for_update(of=("self",)).order_by("pk"):
+        if includes(user.role, row.role):
+            continue
+        before, after = {"role": str(row.role)}, {"role": user.role}
+        row.role = user.role
+        row.save(update_fields=["role"])
+        record_act(_membership_act("membership.updated", user, row.project, before, after))
 
 
 def _locked(project_id: UUID) -> Project:

@@ -12,10 +12,15 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils.crypto import salted_hmac
 
-from apps.accounts.core.roles import Role
+from apps.accounts.core.roles import Role, includes
 from apps.accounts.models import Project, User
 from apps.accounts.services.audit import Act, record_act
-from apps.accounts.services.projects import DEFAULT_PROJECT, ensure_project, join_project
+from apps.accounts.services.projects import (
+    DEFAULT_PROJECT,
+    ensure_project,
+    join_project,
+    lower_memberships,
+)
 from apps.accounts.services.sign_in import end_sessions
 from apps.accounts.services.tokens import create_token
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError, NotFoundError
@@ -124,7 +129,8 @@ def update_user(
 ) -> User:
     """Change the role of a user, or whether the user may sign in.
 
-    Deactivating ends all sessions; tokens are refused until the user is active again.
+    Deactivating ends all sessions; tokens are refused until the user is active again. A lower role
+    also lowers the memberships above it, which would keep what it takes away.
 
     Raises
     ------
@@ -147,6 +153,8 @@ def update_user(
         if after != before:
             user.save(update_fields=["role", "is_staff", "is_active"])
             record_act(Act("user.updated", str(user.pk), user.username, before, after))
+        if not includes(user.role, before["role"]):
+            lower_memberships(user)
         if not user.is_active:
             end_sessions(user)
     return user

@@ -77,6 +77,7 @@ class Hub:
                     await channel.subscribe(MACHINES)
                     self.listens.set()
                     await self._hear(channel)
+                    self.listens.clear()  # an agent that joins from here on waits for the next one
             except RedisError as error:
                 _logger.warning("waiting agents poll every %g s: %s", POLL_S, error)
                 self.listens.clear()

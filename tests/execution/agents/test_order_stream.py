@@ -103,6 +103,52 @@ async def until_waiting(count: int) -> None:
         await order_stream.in_thread(int)  # the reads before this one are done
 
 
+class SlowlyClosing:
+    """A broker and its channel; to close takes until `closed` is set."""
+
+    def __init__(self) -> None:
+        self.subscriptions = 0
+        self.is_closing, self.closed = asyncio.Event(), asyncio.Event()
+
+    async def __aenter__(self) -> "SlowlyClosing":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_closing.set()
+        await self.closed.wait()
+
+    def pubsub(self) -> "SlowlyClosing":
+        return self
+
+    async def subscribe(self, _: str) -> None:
+        self.subscriptions += 1
+
+    async def get_message(self, **_: Any) -> None:
+        await asyncio.sleep(0)
+
+
+def test_an_agent_that_joins_while_the_last_channel_closes_waits_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def join_late() -> None:
+        broker, hub = SlowlyClosing(), order_stream.Hub()
+        monkeypatch.setattr(order_stream.redis.asyncio.Redis, "from_url", lambda _: broker)
+        first, second = order_stream.Waiter(1), order_stream.Waiter(2)
+        await hub.join(first)
+        hub.waiters.discard(first)
+        await broker.is_closing.wait()
+        joining = asyncio.create_task(hub.join(second))
+        await asyncio.sleep(0.01)
+        joined_early = joining.done()
+        broker.closed.set()
+        await joining
+        hub.waiters.discard(second)
+        await hub._task
+        assert (joined_early, broker.subscriptions) == (False, 2)
+
+    asyncio.run(asyncio.wait_for(join_late(), PATIENCE_S))
+
+
 def test_a_wake_brings_the_orders_to_the_agent_that_waits() -> None:
     ((server, secret),) = machines(1)
 
