@@ -56,6 +56,10 @@ class ProfilingRun(models.Model):
         db_default=True,
         help_text="whether jobs of the application wait until it has ended",
     )
+    paused_until = models.DateTimeField(
+        null=True,
+        help_text="of a command, cancelled by a user: no job requests another run before",
+    )
     message = models.CharField(max_length=500, blank=True)
     result = models.JSONField(null=True, help_text="cells, seconds, and what is missing and why")
 

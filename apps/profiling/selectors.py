@@ -1,6 +1,7 @@
 """Reads of profiling: platforms, column ranking, runs and measurements."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
@@ -52,9 +53,22 @@ def open_run(application_id: UUID) -> ProfilingRun | None:
     return runs().filter(application_id=application_id, state__in=OPEN_STATES).first()
 
 
-def is_awaited(run: ProfilingRun | None) -> bool:
-    """Return whether jobs of a command wait for its newest run; None = the first is requested."""
-    return run is None or (run.state in OPEN_STATES and run.is_awaited)
+def is_awaited(run: ProfilingRun | None, now: datetime) -> bool:
+    """Return whether jobs of a command wait for its newest run, or for one that they request."""
+    return is_due(run, now) or (run is not None and run.state in OPEN_STATES and run.is_awaited)
+
+
+def is_due(run: ProfilingRun | None, now: datetime) -> bool:
+    """Return whether the next job that permits copies requests a run of its command.
+
+    Parameters
+    ----------
+    run : the newest one; None = there is none
+    """
+    if run is None:
+        return True
+    is_paused = run.paused_until is not None and now < run.paused_until
+    return run.state == RunState.CANCELLED and not is_paused
 
 
 def newest_run(application: str) -> ProfilingRun | None:

@@ -69,7 +69,10 @@ class LabComparison(models.Model):
     bound = models.CharField(max_length=127, blank=True)  # empty: none
     halving = models.JSONField(null=True, help_text="first_seeds of a sweep; null = none")
     digest = models.CharField(max_length=64, help_text="SHA-256 of all that determines the runs")
-    version = models.CharField(max_length=63, help_text="of Berth, when it was requested")
+    version = models.CharField(max_length=63, help_text="of Berth, which made all its runs")
+    runs_discarded = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="of other versions, when it was continued"
+    )
     # not "+": the deletion of old operations asks every relation whether it still needs them
     operation = models.OneToOneField(
         Operation, on_delete=models.PROTECT, related_name="lab_comparison"
@@ -99,6 +102,9 @@ class LabRun(models.Model):
     record = models.JSONField(help_text="what `core.lab_runs.run_setting` returned")
     performance = models.BinaryField(null=True, help_text="float32 for each job, 0 = unfinished")
     wall_seconds = models.FloatField()
+    version = models.CharField(
+        max_length=63, default="", db_default="", help_text='of Berth; "" if not stored'
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -161,6 +161,7 @@ PROBE_STRESSORS = listed(os.environ.get("BERTH_PROBE_STRESSORS", ""))
 PROBE_LIMIT_S = number("BERTH_PROBE_LIMIT_S", 900, least=1)
 PROBE_WAIT_S = number("BERTH_PROBE_WAIT_S", 300)
 PROBE_ATTEMPTS = whole("BERTH_PROBE_ATTEMPTS", 3)
+PROBE_PAUSE_S = number("BERTH_PROBE_PAUSE_S", 3600)
 # Emulated servers and applications are drawn from this world: measured or paper.
 EMULATED_WORLD = choice("BERTH_WORLD", "measured", ("measured", "paper"))
 

@@ -330,6 +330,25 @@ def test_a_cancelled_comparison_offers_to_resume(operator: Client) -> None:
     assert "0 of 9 runs are stored." in page
 
 
+def test_a_comparison_says_which_runs_another_version_made(operator: Client) -> None:
+    begun = lab_world.comparison()
+    cancel_operation(begun.operation_id)
+    LabRun.objects.create(
+        comparison=begun, setting="random", seed=1, record={}, wall_seconds=1.0, version="0.0.9"
+    )
+    page = operator.get(f"/lab/{begun.pk}/").content.decode()
+    assert "and makes 1 of another version of Berth again." in page
+
+
+def test_a_comparison_says_how_many_runs_were_made_again(operator: Client) -> None:
+    found = lab_world.finished()
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    assert "of another version" not in page
+    LabComparison.objects.update(runs_discarded=2)
+    page = operator.get(f"/lab/{found.pk}/").content.decode()
+    assert "2 runs of another version" in page
+
+
 def test_a_new_comparison_may_use_a_stored_scenario(operator: Client) -> None:
     scenario = lab_world.comparison().scenario
     page = operator.get(f"/lab/?scenario={scenario.pk}").content.decode()

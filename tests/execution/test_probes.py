@@ -288,6 +288,68 @@ def test_a_cancelled_profile_fails_no_job(*, is_started: bool) -> None:
     assert fresh(job).state == "queued"
 
 
+def cancel(run: ProfilingRun) -> None:
+    """Cancel a run as a user does."""
+    assert run.operation is not None
+    cancel_operation(run.operation.pk)
+    advance_probes()
+
+
+def states() -> list[str]:
+    return list(ProfilingRun.objects.order_by("created_at").values_list("state", flat=True))
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_jobs_are_placed_without_a_profile_that_a_user_cancelled(*, is_started: bool) -> None:
+    job = submit(copyable=True)
+    if is_started:
+        advance_probes()
+    cancel(the_run())
+    schedule()
+    assert fresh(job).state == "starting"
+    assert submit(copyable=True).state == "starting"
+    assert states() == ["cancelled"]
+    assert the_run().message.startswith("cancelled by a user: the jobs are placed without")
+    assert "3,600 s later requests another run" in the_run().message
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_job_requests_another_profile_a_while_after_a_user_cancelled_one(
+    settings: Settings, *, is_started: bool
+) -> None:
+    settings.PROBE_PAUSE_S = 60.0
+    submit(copyable=True)
+    if is_started:
+        advance_probes()
+    cancel(the_run())
+    until = the_run().paused_until
+    assert until is not None
+    ProfilingRun.objects.update(paused_until=until - timedelta(seconds=61.0))
+    assert submit(copyable=True).state == "profiling"
+    assert states() == ["cancelled", "queued"]
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_job_requests_another_profile_if_no_job_waited_for_the_last(*, is_started: bool) -> None:
+    job = submit(copyable=True)
+    if is_started:
+        advance_probes()
+    cancel_jobs([job.pk])
+    advance_probes()
+    assert (the_run().state, the_run().message) == ("cancelled", "no job waits for it")
+    assert submit(copyable=True).state == "profiling"
+    assert states() == ["cancelled", "queued"]
+
+
+def test_a_job_requests_no_other_profile_after_a_failed_one() -> None:
+    submit(copyable=True)
+    advance_probes()
+    Job.objects.filter(pk=the_run().pk).update(state="failed", finished_s=3001.0)
+    advance_probes()
+    assert submit(copyable=True).state != "profiling"
+    assert states() == ["failed"]
+
+
 def test_a_command_is_not_profiled_as_an_emulated_application() -> None:
     job = submit()
     with pytest.raises(ConflictError, match="xz runs commands"):

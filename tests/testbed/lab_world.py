@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.conf import settings as berth
 
 from apps.accounts.models import User
 from apps.testbed.core.lab import LabPlan
@@ -135,6 +136,7 @@ def finished(
             record=made.record,
             performance=made.performance.tobytes(),
             wall_seconds=0.5,
+            version=berth.BERTH_VERSION,
         )
         for made in outcomes
     )

@@ -204,6 +204,61 @@ def test_a_cancelled_comparison_resumes_with_what_is_left(
     assert AuditEntry.objects.filter(action="comparison.resumed").count() == 1
 
 
+def cancelled_after(runs: int, monkeypatch: pytest.MonkeyPatch) -> LabComparison:
+    """A comparison that a user cancelled during a run."""
+    begun = lab_world.comparison()
+    ran: list[tuple[str, int]] = []
+
+    def cancel(setting: str, seed: int) -> None:
+        ran.append((setting, seed))
+        if len(ran) == runs:
+            cancel_operation(begun.operation_id)
+
+    fake_runs(monkeypatch, cancel)
+    assert not run_open_comparison()
+    return begun
+
+
+def test_a_run_stores_the_version_that_made_it(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.BERTH_VERSION = "1.4.0"
+    lab_world.comparison()
+    fake_runs(monkeypatch, nothing)
+    assert run_open_comparison()
+    assert list(LabRun.objects.values_list("version", flat=True)) == ["1.4.0"] * 9
+
+
+@pytest.mark.parametrize("stored", ["1.4.0", ""])
+def test_a_comparison_that_resumes_after_an_upgrade_makes_the_earlier_runs_again(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, stored: str
+) -> None:
+    settings.BERTH_VERSION = "1.4.0"
+    begun = cancelled_after(2, monkeypatch)
+    earlier = LabRun.objects.update(version=stored)  # "": by a Berth that stored none
+    assert earlier > 0
+    settings.BERTH_VERSION = "1.5.0"
+    ran: list[tuple[str, int]] = []
+    fake_runs(monkeypatch, lambda setting, seed: ran.append((setting, seed)))
+    resume_comparison(begun.pk, by=None)
+    assert run_open_comparison()
+    found = comparison_by_id(begun.pk)
+    assert len(ran) == 9
+    assert set(LabRun.objects.values_list("version", flat=True)) == {"1.5.0"}
+    assert (found.version, found.runs_discarded) == ("1.5.0", earlier)
+    assert (found.operation.progress, found.operation.total) == (9, 9)
+
+
+def test_a_comparison_that_resumes_with_the_same_version_discards_no_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = cancelled_after(2, monkeypatch)
+    fake_runs(monkeypatch, nothing)
+    resume_comparison(begun.pk, by=None)
+    assert run_open_comparison()
+    assert comparison_by_id(begun.pk).runs_discarded == 0
+
+
 def test_only_a_comparison_that_ended_without_result_resumes() -> None:
     with pytest.raises(ConflictError, match="is pending already"):
         resume_comparison(lab_world.comparison().pk, by=None)

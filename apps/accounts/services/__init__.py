@@ -9,6 +9,7 @@ from apps.accounts.services.projects import (
     join_project,
     keep_open,
     remove_membership,
+    rename_with_projects,
     set_membership,
     update_project,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "record_token_use",
     "remove_membership",
     "rename_session",
+    "rename_with_projects",
     "reset_password",
     "revoke_session",
     "revoke_token",

@@ -1,6 +1,6 @@
 """Create, change and archive projects, and their memberships."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +20,11 @@ from apps.common.core.errors import (
 from apps.common.infrastructure.database import fetch_prepared
 
 DEFAULT_PROJECT: Final = "default"
+
+# Called with the old and the new name in the transaction of a rename, before the project is
+# locked. Each locks what it renames, and returns the function that renames it after that lock.
+Renamer = Callable[[str, str], Callable[[], None]]
+_RENAMERS: Final[list[Renamer]] = []
 
 
 def ensure_project(name: str) -> Project:
@@ -68,13 +73,17 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
 
     Raises
     ------
-    ConflictError : the name is taken.
+    ConflictError : the name is taken, or something that bears the name cannot be renamed with it.
     InvalidInputError : more units are guaranteed than it may use in all.
     """
     try:
         with transaction.atomic():
+            known = Project.objects.values_list("name", flat=True).filter(pk=project_id).first()
+            followers = _followers(known, changes.get("name"))
             project = _locked(project_id)
             before, name = _state(project), project.name
+            if followers and name != known:
+                raise ConflictError(f"The project {known} was renamed to {name} meanwhile.")
             for field, value in changes.items():
                 if field != "is_archived":
                     setattr(project, field, value)
@@ -85,18 +94,30 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
             after = _state(project)
             if after != before:
                 record_act(Act("project.updated", str(project_id), name, before, after))
+            for follow in followers:
+                follow()
     except IntegrityError as error:
         raise ConflictError(f"A project named {changes.get('name')} already exists.") from error
     return project
 
 
-def keep_open(project_id: UUID) -> bool:
-    """Keep a project from being archived until the transaction ends; False if it is archived.
+def rename_with_projects(renamer: Renamer) -> None:
+    """Rename something of an app that this one does not know together with each project."""
+    _RENAMERS.append(renamer)
+
+
+def keep_open(project_id: UUID) -> str | None:
+    """Keep a project from being archived or renamed until the transaction ends.
 
     Transactions that do so do not wait for each other.
+
+    Returns
+    -------
+    its name; None if it is archived
     """
-    sql = "SELECT id FROM accounts_project WHERE id = %s AND archived_at IS NULL FOR SHARE"
-    return bool(fetch_prepared(sql, [project_id]))
+    sql = "SELECT name FROM accounts_project WHERE id = %s AND archived_at IS NULL FOR SHARE"
+    rows = fetch_prepared(sql, [project_id])
+    return rows[0][0] if rows else None
 
 
 def delete_project(project_id: UUID) -> None:
@@ -161,6 +182,13 @@ def lower_memberships(user: User) -> None:
         row.role = user.role
         row.save(update_fields=["role"])
         record_act(_membership_act("membership.updated", user, row.project, before, after))
+
+
+def _followers(name: str | None, to: str | None) -> list[Callable[[], None]]:
+    """Return what to do once a project is renamed."""
+    if name is None or to is None or to == name:
+        return []
+    return [renamer(name, to) for renamer in _RENAMERS]
 
 
 def _locked(project_id: UUID) -> Project:

@@ -23,7 +23,7 @@ from apps.testbed.core.lab_loads import at_load, loads_of
 from apps.testbed.core.lab_options import COMPARED_POLICIES
 from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from apps.testbed.models import LabComparison
-from apps.testbed.selectors.lab import servers_to_copy
+from apps.testbed.selectors.lab import runs_of_other_versions, servers_to_copy
 from apps.testbed.selectors.lab_results import result_with
 
 DAY_H: Final = 24.0
@@ -99,6 +99,7 @@ def _shown(request: HttpRequest, found: LabComparison) -> dict[str, Any]:
     return {
         "comparison": found,
         "operation": operation,
+        "older_runs": runs_of_other_versions(found).count() if result is None else 0,
         "operation_share": operation.progress / (operation.total or 1),
         "is_open": operation.status in {"pending", "running"},
         "verdict": result["verdict"] if result else "",

@@ -65,7 +65,8 @@ WHERE a.server_id = %s AND a.released_seq IS NULL AND l.backend = %s AND j.progr
 ORDER BY l.id
 """
 _OWN: Final = """
-SELECT DISTINCT l.id, l.cancel_requested OR j.cancel_requested FROM execution_launch l
+SELECT DISTINCT l.id, l.cancel_requested OR j.cancel_requested, j.submitted_s
+FROM execution_launch l
 JOIN workloads_job j ON j.id = l.job_id
 JOIN scheduling_allocation a ON a.job_id = l.job_id AND a.server_id = %s
 WHERE l.id = ANY(%s) AND l.backend = %s AND l.state <> 'ended' AND a.released_seq IS NULL
@@ -126,7 +127,9 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
         return
     now = cluster_time()
     launches = [report.launch for report in reports]
-    own = dict(fetch_rows(_OWN, [agent.server_id, launches, AGENT]))
+    rows = fetch_rows(_OWN, [agent.server_id, launches, AGENT])
+    own = {launch: is_cancelled for launch, is_cancelled, _ in rows}
+    submitted_s = {launch: at_s for launch, _, at_s in rows}
     reports = [_as_lost(r) if _is_unasked(r, own) else r for r in reports]
     at = {r.launch: now.cluster_s - r.age_s * now.speed for r in reports if r.launch in own}
     lost = {r.launch: r.message for r in reports if r.launch in own and r.state == LOST}
@@ -142,6 +145,11 @@ def record_reports(agent: ServerAgent, epoch: int, reports: Sequence[TaskReport]
     ]
     # what has ended had started; each step ends with events, after which no row may be locked
     started = {launch: at_s for launch, at_s in at.items() if launch not in lost}
+    for r in reports:
+        if r.launch in started and r.ran_s is not None:
+            begun_s = started[r.launch] - r.ran_s * now.speed
+            # the clock of the cluster may have stood still while the control plane was away
+            started[r.launch] = min(started[r.launch], max(begun_s, submitted_s[r.launch]))
     if started:
         with fenced(agent, epoch):
             record_started(started, worker=agent.name, lease_s=settings.AGENT_LEASE_S)

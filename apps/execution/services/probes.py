@@ -77,7 +77,9 @@ def advance_probes() -> None:
 
 def _start(run: ProfilingRun) -> None:
     waiting = _waiting_job(run)
-    if waiting is None or _is_cancelled(run):
+    if _is_cancelled(run):
+        _pause(run)
+    elif waiting is None:
         _end(run, RunState.CANCELLED, "no job waits for it")
     elif (shape := _server_shape()) is None:
         _end(run, RunState.FAILED, f"no agent can profile: it needs {MIN_UNITS} cores and numpy")
@@ -133,9 +135,12 @@ def _follow(run: ProfilingRun) -> None:
         _end(run, RunState.FAILED, "its job was deleted")
     elif job.state == JobState.SUCCEEDED:
         _store(run, job)
-    elif _is_cancelled(run) or (run.is_awaited and _waiting_job(run) is None):
+    elif _is_cancelled(run):
         workloads.cancel_jobs([job.pk])
-        _end(run, RunState.CANCELLED, "cancelled, or no job waits for it")
+        _pause(run)
+    elif run.is_awaited and _waiting_job(run) is None:
+        workloads.cancel_jobs([job.pk])
+        _end(run, RunState.CANCELLED, "no job waits for it")
     elif job.state in TERMINAL_STATES:
         _end(run, RunState.FAILED, _reason(job))
     elif job.launches.count() > settings.PROBE_ATTEMPTS:
@@ -217,12 +222,25 @@ def _server(job: Job) -> str:
     return Server.objects.get(pk=keys[0]).name
 
 
-def _end(unlocked: ProfilingRun, state: RunState, message: str) -> None:
+def _pause(run: ProfilingRun) -> None:
+    """End a run that a user cancelled; for a while, no job requests another."""
+    pause_s = settings.PROBE_PAUSE_S
+    message = (
+        "cancelled by a user: the jobs are placed without a profile. The first job with a copyable"
+        f" command {pause_s:,.0f} s later requests another run"
+    )
+    _end(run, RunState.CANCELLED, message, pause_s=pause_s)
+
+
+def _end(unlocked: ProfilingRun, state: RunState, message: str, *, pause_s: float = 0.0) -> None:
     """End a run without a profile; the jobs that wait for it are placed as they are."""
     with transaction.atomic():
         run = _locked(unlocked)
         if run is None or run.state not in OPEN_STATES:
             return
+        if pause_s > 0.0:
+            run.paused_until = database_now() + timedelta(seconds=pause_s)
+            run.save(update_fields=["paused_until"])
         events = record_ended(run, state, message)
         workloads.queue_profiled(run.application_id)
         record_events(events)

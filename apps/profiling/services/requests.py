@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.common.core.errors import ConflictError
+from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.request_id import current_request_id
 from apps.inventory.selectors import cluster_now
 from apps.operations.models import Operation
@@ -69,17 +70,19 @@ def request_runs(application_ids: Iterable[UUID]) -> int:
 
 
 def request_probes(application_ids: Iterable[UUID]) -> set[UUID]:
-    """Request a run of each application of commands that never had one.
+    """Request a run of each application of commands that had none, or whose last was cancelled.
 
     Returns the applications whose jobs wait for an open run. Runs in the caller's transaction, and
-    records no event. An application whose run has ended without a result is not measured again.
+    records no event. An application whose run has failed is not measured again, and one whose run
+    a user cancelled not before the pause has ended.
     """
-    applications = lock_applications(application_ids)
-    had = {
-        run.application_id: selectors.is_awaited(run)
+    applications, now = lock_applications(application_ids), database_now()
+    last = {
+        run.application_id: run
         for run in ProfilingRun.objects.filter(application__in=applications).order_by("created_at")
     }
-    new = [application for application in applications if application.id not in had]
+    awaited = {a.id for a in applications if selectors.is_awaited(last.get(a.id), now)}
+    new = [a for a in applications if selectors.is_due(last.get(a.id), now)]
     waiting = waiting_projects([application.id for application in new])
     now_s = cluster_now()
     runs = [
@@ -97,7 +100,7 @@ def request_probes(application_ids: Iterable[UUID]) -> set[UUID]:
         run.operation = _new_operation(run, None)
     Operation.objects.bulk_create(run.operation for run in runs if run.operation)
     ProfilingRun.objects.bulk_create(runs)
-    return {key for key, is_awaited in had.items() if is_awaited} | {a.id for a in new}
+    return awaited
 
 
 def request_run(

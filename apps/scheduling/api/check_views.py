@@ -24,7 +24,7 @@ def dry_run(request: Request) -> Response:
     spec = parse_job(request.data, limits=job_limits())
     principal = principal_of(request)
     project = choose_project(principal, spec.project)
-    spec = as_submitted(spec, project, caller_as_user(principal))
+    spec = as_submitted(spec, project.name, caller_as_user(principal))
     require_accepted(spec, project)
     result = check_job(spec, project=project.pk)
     start = check_start(spec, result, project=project.pk)

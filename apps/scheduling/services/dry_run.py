@@ -10,6 +10,7 @@ from django.conf import settings
 
 from apps.classification.selectors import profile_named, program_scores_of
 from apps.common.core.ids import uuid7
+from apps.common.infrastructure.database import database_now
 from apps.inventory.core.snapshot import Snapshot
 from apps.profiling.selectors import is_awaited, newest_run
 from apps.scheduling.core.commands import can_copy, unmeasured_profile
@@ -78,7 +79,7 @@ def _is_copied_first(spec: JobSpec, snapshot: Snapshot) -> bool:
     copyable, topology = spec.copyable, snapshot.topology
     if not can_copy(is_copyable=copyable, backend=spec.backend, topology=topology):
         return False
-    return is_awaited(newest_run(spec.application))
+    return is_awaited(newest_run(spec.application), database_now())
 
 
 def check_start(

@@ -175,7 +175,10 @@ class ComparisonRowSerializer(serializers.Serializer[Any]):
     bound = serializers.CharField(allow_null=True)
     halving = HalvingSerializer(allow_null=True)
     digest = serializers.CharField()
-    version = serializers.CharField()
+    version = serializers.CharField(help_text="Version of Berth that made all the runs.")
+    runs_discarded = serializers.IntegerField(
+        help_text="Number of runs of other versions that were made again."
+    )
     runs_done = serializers.IntegerField()
     operation = OperationSerializer()
     created_by = serializers.CharField(allow_null=True)
@@ -201,6 +204,7 @@ def represent_comparison(comparison: LabComparison, *, is_whole: bool = True) ->
         "halving": comparison.halving,
         "digest": comparison.digest,
         "version": comparison.version,
+        "runs_discarded": comparison.runs_discarded,
         "runs_done": comparison.runs_done,  # type: ignore[attr-defined] # annotated
         "operation": represent_operation(comparison.operation),
         "created_by": comparison.created_by.username if comparison.created_by else None,
@@ -217,6 +221,9 @@ class RunSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField()
     record = serializers.DictField()
     wall_seconds = serializers.FloatField()
+    version = serializers.CharField(
+        allow_blank=True, help_text="Of Berth; empty if it was not stored."
+    )
 
 
 def represent_run(run: LabRun) -> dict[str, Any]:
@@ -227,4 +234,5 @@ def represent_run(run: LabRun) -> dict[str, Any]:
         "seed": run.seed,
         "record": run.record,
         "wall_seconds": round(run.wall_seconds, 3),
+        "version": run.version,
     }

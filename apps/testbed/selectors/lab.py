@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Count, QuerySet
 
 from apps.common.core.errors import NotFoundError
@@ -69,6 +70,11 @@ def comparison_by_id(key: UUID) -> LabComparison:
 def runs_of(comparison_id: UUID) -> QuerySet[LabRun]:
     """Return the completed runs of a comparison, without the performance of each job."""
     return LabRun.objects.filter(comparison_id=comparison_id).defer("performance")
+
+
+def runs_of_other_versions(comparison: LabComparison) -> QuerySet[LabRun]:
+    """Return the completed runs that this version of Berth might not repeat."""
+    return LabRun.objects.filter(comparison=comparison).exclude(version=settings.BERTH_VERSION)
 
 
 def rows_of(comparison: LabComparison) -> dict[tuple[str, int], dict[str, Any]]:

@@ -114,6 +114,8 @@ def _setting_json(setting: LabSetting) -> dict[str, Any]:
 def resume_comparison(comparison_id: UUID, *, by: UUID | None) -> LabComparison:
     """Continue a cancelled or failed comparison with the runs that are not stored yet.
 
+    The worker makes the runs of other versions of Berth again.
+
     Raises
     ------
     NotFoundError : there is none with this id.

@@ -4,7 +4,9 @@ import logging
 import time
 from typing import Final
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from apps.common.core.errors import ConflictError, InvalidInputError
 from apps.operations.core.states import OperationStatus
@@ -28,6 +30,7 @@ from apps.testbed.selectors.lab import (
     is_comparison_running,
     rows_of,
     runs_of,
+    runs_of_other_versions,
     waiting_comparison,
 )
 from apps.testbed.selectors.lab_plans import plan_of_comparison
@@ -42,7 +45,8 @@ def run_open_comparison() -> bool:
     """Run the oldest waiting comparison unless one runs; return whether it was completed.
 
     One at a time, so that the other workers of the queue stay free for placement. A comparison
-    that a killed worker left continues with the runs that are not stored yet.
+    that a killed worker left continues with the runs that are not stored yet. Runs of another
+    version of Berth are made again.
     """
     claimed = _claimed()
     if claimed is None:
@@ -66,6 +70,7 @@ def _claimed() -> tuple[LabComparison, Operation] | None:
 
 def _work(comparison: LabComparison, operation: Operation) -> bool:
     try:
+        _discard_other_versions(comparison, operation)
         rows = rows_of(comparison)
         _count_attempt(operation, len(rows))
         plan = plan_of_comparison(comparison)
@@ -87,6 +92,18 @@ def _work(comparison: LabComparison, operation: Operation) -> bool:
             result={"comparison": str(comparison.pk), "verdict": result["verdict"]},
         )
     return True
+
+
+def _discard_other_versions(comparison: LabComparison, operation: Operation) -> None:
+    """Delete the runs of other versions, whose results this one might not repeat."""
+    version = settings.BERTH_VERSION
+    with transaction.atomic():
+        owned_operation(operation)
+        discarded = runs_of_other_versions(comparison).only("pk").delete()[0]
+        if discarded or comparison.version != version:
+            LabComparison.objects.filter(pk=comparison.pk).update(
+                version=version, runs_discarded=F("runs_discarded") + discarded
+            )
 
 
 def _run_all(
@@ -155,6 +172,7 @@ def _run(
             record=record,
             performance=performance.tobytes(),
             wall_seconds=time.monotonic() - began,
+            version=settings.BERTH_VERSION,
         )
     if not advance_operation(operation, progress=place + 1, message=watch.message):
         raise ReplayCancelledError("cancelled after a run")

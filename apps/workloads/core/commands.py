@@ -243,7 +243,12 @@ def _wrong_target(at: str) -> FieldProblem:
 
 def owned_application(project: str, application: str) -> str:
     """Return the name of an application that only one project profiles, such as "team:train"."""
-    prefix = f"{project}:"
+    prefix = owner_prefix(project)
     if application.startswith(prefix):
         return application
     return f"{prefix}{application}"[:MAX_APPLICATION].rstrip("._:/+-")
+
+
+def owner_prefix(project: str) -> str:
+    """Return how the names of the applications begin that only one project profiles."""
+    return f"{project}:"  # names of projects have no colon

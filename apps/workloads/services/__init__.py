@@ -4,7 +4,11 @@ Every function records events last, because event numbers are allotted under a l
 until commit. Callers make their other writes first.
 """
 
-from apps.workloads.services.applications import create_application, update_application
+from apps.workloads.services.applications import (
+    create_application,
+    follow_rename,
+    update_application,
+)
 from apps.workloads.services.arrays import (
     release_members,
     release_unreleased,
@@ -100,6 +104,7 @@ __all__ = [
     "end_jobs",
     "end_unplaced",
     "fail_waiting",
+    "follow_rename",
     "grow_jobs",
     "join_shapes",
     "keep_waiting",

@@ -1,15 +1,17 @@
 """Create and update applications."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
 from apps.operations.services import NewEvent, record_events
+from apps.workloads.core.commands import MAX_APPLICATION, owner_prefix
 from apps.workloads.models import Application
 
 
@@ -57,6 +59,55 @@ def update_application(
         record_act(Act("application.updated", *target, before, _described(application)))
         record_events([_application_event("application.updated", application)])
     return application
+
+
+def follow_rename(name: str, to: str) -> Callable[[], None]:
+    """Lock the applications that only one project profiles, before the project is renamed.
+
+    Returns
+    -------
+    the function that renames them in the same transaction, once the project is locked. It raises
+    `ConflictError` if a new name is too long or in use, or a job has added an application.
+    """
+    # Not FOR UPDATE: a job that the lock of the project waits for may refer to the application.
+    rows = _owned(name).select_for_update(no_key=True).order_by("pk")
+    known = {row.pk for row in rows}
+
+    def follow() -> None:
+        owned = list(_owned(name))
+        if not {row.pk for row in owned} <= known:
+            raise ConflictError(f"A job has added an application to {name} meanwhile: try again.")
+        _rename(sorted(owned, key=lambda row: row.name), owner_prefix(name), owner_prefix(to))
+
+    return follow
+
+
+def _owned(project: str) -> QuerySet[Application]:
+    return Application.objects.filter(name__startswith=owner_prefix(project))
+
+
+def _rename(applications: Sequence[Application], prefix: str, to: str) -> None:
+    """Replace the beginning of names.
+
+    Parameters
+    ----------
+    applications : locked, by name, because a new name waits for jobs that add the same names
+    """
+    names = [row.name for row in applications]
+    for row in applications:
+        row.name = to + row.name.removeprefix(prefix)
+        row.generation += 1
+        if len(row.name) > MAX_APPLICATION:
+            msg = f"The application {row.name} would have more than {MAX_APPLICATION} characters."
+            raise ConflictError(msg)
+        try:
+            row.save(update_fields=["name", "generation", "updated_at"])
+        except IntegrityError as error:
+            raise ConflictError(f"An application named {row.name} already exists.") from error
+    for row, name in zip(applications, names, strict=True):
+        target = str(row.pk), name
+        record_act(Act("application.updated", *target, {"name": name}, {"name": row.name}))
+    record_events([_application_event("application.updated", row) for row in applications])
 
 
 def _described(application: Application) -> dict[str, Any]:

@@ -76,9 +76,10 @@ def store_jobs(
     """
     project, user, request = submission.project, submission.user, submission.correlation_id
     _require_backend(specs)
-    if not keep_open(project.pk):
+    name = keep_open(project.pk)  # it may have been renamed since ``project`` was read
+    if name is None:
         raise _archived(project)
-    specs = [as_submitted(spec, project, user) for spec in specs]
+    specs = [as_submitted(spec, name, user) for spec in specs]
     applications = _applications(specs)
     store_archives([spec.files for spec in specs if spec.files is not None], project)
     now = cluster_time()
@@ -166,16 +167,20 @@ SELECT {", ".join(_OF_APPLICATION)} FROM workloads_application WHERE name = ANY(
 """  # noqa: S608 - constants
 
 
-def as_submitted(spec: JobSpec, project: Project, user: User) -> JobSpec:
+def as_submitted(spec: JobSpec, project: str, user: User) -> JobSpec:
     """Return the job as it is stored.
 
     A copyable command gets an application of its project, unless an operator submits it. Its
     copies set the scores of the application, which place all jobs of that name: those of other
     projects too.
+
+    Parameters
+    ----------
+    project : its name
     """
     if not spec.copyable or includes(user.role, Role.OPERATOR):
         return spec
-    return replace(spec, application=owned_application(project.name, spec.application))
+    return replace(spec, application=owned_application(project, spec.application))
 
 
 def require_accepted(spec: JobSpec, project: Project) -> None:

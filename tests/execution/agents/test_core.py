@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from apps.execution.backends.agent.agent import end_report
 from apps.execution.backends.agent.segments import SEGMENT_BYTES, SEGMENTS, Segments
+from apps.execution.backends.agent.task import Task
 from apps.execution.core.agent.reconcile import Actions, TaskFacts, reconcile
 from apps.execution.core.agent.wire import (
     Told,
@@ -76,6 +78,15 @@ def test_an_agent_ignores_fields_of_orders_that_it_does_not_know() -> None:
 def test_a_message_is_read_without_what_the_database_refuses() -> None:
     report = {"launch": 1, "state": "failed", "age_s": 0.0, "message": "a\0b\ud800é"}
     assert read_report(report).message == "ab?é"
+
+
+def test_the_end_of_a_task_says_how_long_it_ran(tmp_path: Path) -> None:
+    task = Task(7, tmp_path, known_s=1.0, boot="b", group="", sent={})
+    ended = {"at_s": 50.0, "code": 0, "message": "", "reason": ""}
+    assert end_report(task, ended, 60.0).ran_s is None
+    (tmp_path / "started.json").write_text('{"at_s": 20.0, "pid": 1, "enforced": []}')
+    report = end_report(task, ended, 60.0)
+    assert (report.age_s, report.ran_s) == (10.0, 30.0)
 
 
 def test_an_agent_says_what_it_was_told() -> None:

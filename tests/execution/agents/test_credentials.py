@@ -18,7 +18,7 @@ from apps.common.core.errors import ConflictError, CredentialError, NotFoundErro
 from apps.execution.models import EnrolmentToken, JobSample, Launch, OutputChunk, ServerAgent
 from apps.execution.services import agent_credentials as credentials
 from apps.execution.services.agents import checked_orders, fenced
-from apps.inventory.models import Server
+from apps.inventory.models import Cluster, Server
 from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs
 from apps.workloads.services.retention import delete_ended_jobs
@@ -203,6 +203,49 @@ def test_an_agent_sees_and_ends_only_the_launches_of_its_own_server() -> None:
     assert Job.objects.get(pk=launch.job_id).state == "succeeded"
 
 
+@pytest.mark.parametrize(("ran", "run_time_s"), [({"ran_s": 40.0}, 40.0), ({}, 0.0)])
+def test_the_end_of_a_launch_says_how_long_it_ran(
+    ran: dict[str, float], run_time_s: float
+) -> None:
+    """Its start was not reported: the control plane was away. Older agents do not say it."""
+    factories.cluster(seen_cluster_s=3000.0)
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"), submitted_s=2800.0)
+    ended = {"launch": launch.pk, "state": "finished", "age_s": 10.0, "exit_code": 0, **ran}
+    Cluster.objects.update(speed=1.0)
+    assert sync(caller, reports=[ended]).status_code == 200
+    launch.refresh_from_db()
+    job = launch.job
+    assert (job.finished_s or 0.0) - (job.started_s or 0.0) == pytest.approx(run_time_s)
+    assert (launch.ended_s or 0.0) - (launch.started_s or 0.0) == pytest.approx(run_time_s)
+
+
+def test_a_launch_does_not_start_before_its_job_was_submitted() -> None:
+    factories.cluster(seen_cluster_s=3000.0)
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"), submitted_s=2900.0)
+    ended = {"launch": launch.pk, "state": "finished", "age_s": 0.0, "exit_code": 0, "ran_s": 1e6}
+    Cluster.objects.update(speed=1.0)
+    assert sync(caller, reports=[ended]).status_code == 200
+    launch.refresh_from_db()
+    assert launch.started_s == 2900.0
+
+
+def test_the_end_of_a_launch_does_not_change_a_start_that_was_reported() -> None:
+    factories.cluster(seen_cluster_s=3000.0)
+    caller = registered()
+    launch = launched(Server.objects.get(name="box-1"))
+    started = {"launch": launch.pk, "state": "started", "age_s": 0.0}
+    ended = {"launch": launch.pk, "state": "finished", "age_s": 0.0, "exit_code": 0, "ran_s": 9.0}
+    Cluster.objects.update(speed=1.0)
+    sync(caller, reports=[started])
+    launch.refresh_from_db()
+    before_s = launch.started_s
+    sync(caller, reports=[ended])
+    launch.refresh_from_db()
+    assert (launch.state, launch.started_s) == ("ended", before_s)
+
+
 def test_an_agent_writes_output_of_its_own_launches_only() -> None:
     factories.cluster()
     mine, other = registered("box-1"), registered("box-2")
@@ -352,6 +395,8 @@ def test_a_lost_launch_is_queued_again_and_its_end_comes_too_late() -> None:
         {"launch": 1, "state": "started", "age_s": None},
         {"launch": 1, "state": "failed", "age_s": 0.0, "exit_code": 2**20},
         {"launch": 1, "state": "failed", "age_s": 0.0, "message": 7},
+        {"launch": 1, "state": "failed", "age_s": 0.0, "ran_s": -1.0},
+        {"launch": 1, "state": "failed", "age_s": 0.0, "ran_s": "9"},
     ],
 )  # fmt: skip
 def test_a_wrong_report_is_named(report: dict[str, Any]) -> None:

@@ -347,7 +347,7 @@ class Agent:
         is_sent = self._sending.send(task, self.epoch, is_last=ended is not None, until_s=until_s)
         now_s = time.monotonic()
         if ended is not None:
-            return _end_report(task, ended, now_s) if is_sent else None
+            return end_report(task, ended, now_s) if is_sent else None
         if not is_watched:
             task.kill_left()  # before its job is queued again
             return TaskReport(task.launch, LOST, 0.0, "its process on the machine is gone")
@@ -377,10 +377,12 @@ class Agent:
             task.confirm_end()
 
 
-def _end_report(task: Task, ended: Mapping[str, Any], now_s: float) -> TaskReport:
+def end_report(task: Task, ended: Mapping[str, Any], now_s: float) -> TaskReport:
     """Return the report of what the supervisor of a task has written about its end."""
     state = _OUTCOME.get(ended["reason"])
     if state is None:
         state = Outcome.FINISHED if ended["code"] == 0 else Outcome.FAILED
     age_s = max(0.0, now_s - ended["at_s"])
-    return TaskReport(task.launch, state, age_s, ended["message"], ended["code"])
+    started = task.read("started")
+    ran_s = None if started is None else max(0.0, ended["at_s"] - started["at_s"])
+    return TaskReport(task.launch, state, age_s, ended["message"], ended["code"], ran_s)

@@ -46,6 +46,8 @@ class TaskReport:
     Attributes
     ----------
     age_s : wall seconds since it happened, when it is sent
+    ran_s : wall seconds from its start to its end; None = it has not ended or not started, or the
+        agent is older than this field
     state : `STARTED`, `SUSPENDED`, `RESUMED`, `LOST`, or a value of `Outcome`
     """
 
@@ -54,6 +56,7 @@ class TaskReport:
     age_s: float
     message: str = ""
     exit_code: int | None = None
+    ran_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +107,26 @@ def read_report(data: Any) -> TaskReport:
     if not isinstance(data, Mapping):
         raise ValueError("a report must be an object")  # noqa: TRY004 - one error for all input
     launch, state, age_s = data.get("launch"), data.get("state"), data.get("age_s")
-    message, code = data.get("message", ""), data.get("exit_code")
+    message, code, ran_s = data.get("message", ""), data.get("exit_code"), data.get("ran_s")
     if type(launch) is not int or not 0 < launch < 2**63:
         raise ValueError(f"launch must be the id of a launch, not {launch!r:.40}")
     if state not in _STATES:
         known = ", ".join(sorted(_STATES))
         raise ValueError(f"state must be one of {known}, not {state!r:.40}")
-    if type(age_s) not in {int, float} or not 0.0 <= float(age_s or 0.0) <= 1e9:
+    if not _is_seconds(age_s):
         raise ValueError(f"age_s must be a number of seconds, not {age_s!r:.40}")
+    if ran_s is not None and not _is_seconds(ran_s):
+        raise ValueError(f"ran_s must be a number of seconds or null, not {ran_s!r:.40}")
     if code is not None and (type(code) is not int or not -(2**15) <= code < 2**15):
         raise ValueError(f"exit_code must be a small whole number or null, not {code!r:.40}")
     if not isinstance(message, str):
         raise ValueError(f"message must be a string, not {message!r:.40}")  # noqa: TRY004
-    return TaskReport(launch, str(state), float(age_s or 0.0), _storable(message), code)
+    ran_s = None if ran_s is None else float(ran_s)
+    return TaskReport(launch, str(state), float(age_s or 0.0), _storable(message), code, ran_s)
+
+
+def _is_seconds(value: Any) -> bool:
+    return type(value) in {int, float} and 0.0 <= value <= 1e9
 
 
 def _storable(message: str) -> str:
