@@ -22,6 +22,7 @@ from apps.workloads.models import Job
 from tests import factories
 
 NOW_S = 100_000.0
+NOW = timezone.now()  # one for all rows, as their order must not depend on when they are stored
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def at_noon(db: None) -> None:
 
 def decided(job: Job, ago_s: float = 0.0, **values: Any) -> Decision:
     """A decision so many cluster seconds ago, at the default speed."""
-    at = timezone.now() - timedelta(seconds=ago_s / 60)
+    at = NOW - timedelta(seconds=ago_s / 60)
     return factories.decision(job, at=at, cluster_s=NOW_S - ago_s, **values)
 
 
@@ -101,7 +102,7 @@ def test_each_part_of_a_query_narrows_the_log(at_noon: None) -> None:
 
 def test_a_range_starts_at_its_cluster_time(at_noon: None) -> None:
     job = factories.job()
-    factories.frame(NOW_S - 4000.0, [], at=timezone.now() - timedelta(seconds=4000 / 60))
+    factories.frame(NOW_S - 4000.0, [], at=NOW - timedelta(seconds=4000 / 60))
     late, early = decided(job, 3000.0), decided(job, 3700.0)
     assert found(span=Span(NOW_S - 3600.0)) == [late]
     assert found() == [late, early]
