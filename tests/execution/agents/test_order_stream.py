@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import redis.asyncio
 from django.db import connections
 from rest_framework.test import APIClient
 
@@ -132,7 +133,7 @@ def test_an_agent_that_joins_while_the_last_channel_closes_waits_for_the_next(
 ) -> None:
     async def join_late() -> None:
         broker, hub = SlowlyClosing(), order_stream.Hub()
-        monkeypatch.setattr(order_stream.redis.asyncio.Redis, "from_url", lambda _: broker)
+        monkeypatch.setattr(redis.asyncio.Redis, "from_url", lambda _: broker)
         first, second = order_stream.Waiter(1), order_stream.Waiter(2)
         await hub.join(first)
         hub.waiters.discard(first)
@@ -143,6 +144,7 @@ def test_an_agent_that_joins_while_the_last_channel_closes_waits_for_the_next(
         broker.closed.set()
         await joining
         hub.waiters.discard(second)
+        assert hub._task is not None
         await hub._task
         assert (joined_early, broker.subscriptions) == (False, 2)
 
