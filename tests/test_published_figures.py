@@ -120,7 +120,7 @@ def test_a_benchmark_that_stores_its_result_under_another_name_is_not_stored_aga
 
 
 def test_a_help_text_is_not_stored(tmp_path: Path) -> None:
-    assert _run.main(["waits", "--help"], tmp_path) == 0
+    assert _run.main(["structure", "--help"], tmp_path) == 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -26,12 +26,9 @@ from apps.scheduling.core.types import Request
 # The few reservations first: a join may read all waiting jobs. One whose units victims still hold
 # is not late, however long they take to stop: planned again, it would stop other victims.
 _READ: Final = """
-SELECT r.job_id,
-       CASE WHEN r.for_preemption AND EXISTS (
-                SELECT FROM inventory_resourceunit u
-                WHERE u.id = ANY(r.unit_ids) AND u.allocation_id IS NOT NULL)
-            THEN greatest(r.start_s, %s) ELSE r.start_s END,
-       r.unit_ids
+SELECT r.job_id, r.start_s, r.unit_ids,
+       r.for_preemption AND EXISTS (SELECT FROM inventory_resourceunit u
+                                    WHERE u.id = ANY(r.unit_ids) AND u.allocation_id IS NOT NULL)
 FROM scheduling_reservation r
 WHERE (SELECT j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
        FROM workloads_job j WHERE j.id = r.job_id)
@@ -61,8 +58,12 @@ ON CONFLICT (job_id) DO UPDATE SET unit_ids = excluded.unit_ids, start_s = exclu
 
 def reservations() -> list[Reservation]:
     """Read the reservations of jobs that still wait."""
-    rows = fetch_rows(_READ, [cluster_now()])
-    return [Reservation(job, start_s, frozenset(units)) for job, start_s, units in rows]
+    rows = fetch_rows(_READ)
+    now_s = cluster_now() if any(is_awaiting for *_, is_awaiting in rows) else 0.0
+    return [
+        Reservation(job, max(start_s, now_s) if is_awaiting else start_s, frozenset(units))
+        for job, start_s, units, is_awaiting in rows
+    ]
 
 
 def reserved_units() -> frozenset[int]:
