@@ -104,7 +104,10 @@ class Access:
 
 
 class ViewSource(Protocol):
-    """What the extender judges by; neither method waits for the database."""
+    """The copy of the cluster and the profiles by which nodes are judged.
+
+    No method waits for the database.
+    """
 
     def current(self, now_s: float) -> View | None:
         """Return the last copy of the cluster; None if there is none, or it is too old."""
