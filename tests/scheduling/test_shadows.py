@@ -54,6 +54,12 @@ def started(policy: str = "expected", **fields: Any) -> Shadow:
     return start_shadow(policy=policy, **values)
 
 
+def uninstall(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Take a policy out of the registry; put back, the others keep their order."""
+    kept = {other: entry for other, entry in registry.POLICIES.items() if other != name}
+    monkeypatch.setattr(registry, "POLICIES", kept)
+
+
 def followed(shadow: Shadow, worker: ShadowWorker | None = None) -> Shadow:
     """The shadow after a turn with plenty of time."""
     (worker or ShadowWorker(settled=AT_ONCE)).turn(budget_s=60.0)
@@ -303,7 +309,7 @@ def test_a_decision_of_a_policy_that_is_not_installed_is_unavailable(
     shadow = started("random")
     decide(2)
     decide(1, policy="slot_rr")
-    monkeypatch.delitem(registry.POLICIES, "slot_rr")
+    uninstall(monkeypatch, "slot_rr")
     found = followed(shadow)
     assert (found.seen, found.decided, found.unavailable, found.ended_at) == (3, 2, 1, None)
 
@@ -325,7 +331,7 @@ def test_a_shadow_ends_if_its_policy_is_not_installed_any_more(
     shadow = started("random")
     decide(2)
     followed(shadow)
-    monkeypatch.delitem(registry.POLICIES, "random")
+    uninstall(monkeypatch, "random")
     found = followed(shadow)
     assert (found.end, found.decided) == (ShadowEnd.POLICY, 2)
     assert found.ended_at is not None

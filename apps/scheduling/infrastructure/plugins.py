@@ -41,7 +41,7 @@ def require_policies(setting: str, names: Sequence[str]) -> None:
     """
     unknown = [name for name in names if name not in registry.POLICIES]
     if unknown:
-        known = ", ".join(registry.POLICIES)
+        known = ", ".join(sorted(registry.POLICIES))
         raise ImproperlyConfigured(f"{setting} must be among {known}, not {', '.join(unknown)!r}")
 
 
