@@ -14,8 +14,9 @@ from apps.emulation.core.events import EngineOrder, EventKind
 from apps.testbed.core.demo_cluster import demo_cluster
 from apps.testbed.core.replay.clusters import synthetic_cluster
 from apps.testbed.core.replay.grid import workload_of
-from apps.testbed.core.replay.model import ReplayOptions, RunRow, workload
+from apps.testbed.core.replay.model import ReplayOptions, RunRow
 from apps.testbed.core.replay.run import run
+from apps.testbed.core.replay.workloads import workload
 from apps.testbed.files import read_trace
 from benchmarks._results import Table
 

@@ -26,17 +26,15 @@ from apps.testbed.core.replay.clusters import synthetic_cluster
 from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.model import (
-    Application,
     ProfileSource,
     ReplayCluster,
     ReplayOptions,
     ReplayResult,
-    Workload,
-    workload,
 )
 from apps.testbed.core.replay.results import result_of
 from apps.testbed.core.replay.run import policy_of
 from apps.testbed.core.replay.summary import Holds
+from apps.testbed.core.replay.workloads import Application, Workload, workload
 from benchmarks._results import RESULTS, Table, markdown, store
 from benchmarks.policies import HORIZON_S, MEAN_SPEED, MEAN_WORK_S, numbers
 

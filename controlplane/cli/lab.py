@@ -33,7 +33,7 @@ def run_bundle(args: Namespace) -> int:
     from apps.testbed.core.lab_bundle import plan_of_bundle, rerun  # noqa: PLC0415
     from apps.testbed.core.lab_results import compared  # noqa: PLC0415
     from apps.testbed.core.lab_runs import run_setting  # noqa: PLC0415
-    from apps.testbed.core.replay.model import ReplayError  # noqa: PLC0415
+    from apps.testbed.core.replay.errors import ReplayError  # noqa: PLC0415
 
     bundle = _read(args.bundle)
     line, began, made = ProgressLine(), time.monotonic(), list[str]()

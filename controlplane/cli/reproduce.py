@@ -37,7 +37,7 @@ def declare(verbs: Verbs) -> None:
 def reproduce(args: Namespace) -> int:
     """Measure the figures of a paper and compare them with its numbers; needs no server."""
     # imported here, as numba and numpy are slow to import
-    from apps.testbed.core.replay.model import ReplayError  # noqa: PLC0415
+    from apps.testbed.core.replay.errors import ReplayError  # noqa: PLC0415
     from apps.testbed.core.replay.run import seeds_of  # noqa: PLC0415
     from apps.testbed.core.reproduction import PAPERS  # noqa: PLC0415
     from apps.testbed.core.reproduction.figures import (  # noqa: PLC0415

@@ -18,13 +18,8 @@ from apps.testbed.core.berth_jobs import berth_lines
 from apps.testbed.core.lab_halving import MIN_FIRST_SEEDS
 from apps.testbed.core.lab_options import FAILURES, option_problems
 from apps.testbed.core.replay.clusters import cluster_from_document
-from apps.testbed.core.replay.model import (
-    Admission,
-    Failures,
-    ProfileSource,
-    ReplayError,
-    ReplayOptions,
-)
+from apps.testbed.core.replay.errors import ReplayError
+from apps.testbed.core.replay.model import Admission, Failures, ProfileSource, ReplayOptions
 from apps.testbed.core.trace_workload import TraceWorkload
 
 MAX_SETTINGS: Final = 32

@@ -13,7 +13,7 @@ from apps.testbed.core.any_format import parse_any
 from apps.testbed.core.berth_jobs import berth_lines
 from apps.testbed.core.lab import LabPlan, LabSetting, canonical, plan_of
 from apps.testbed.core.lab_sweeps import next_runs
-from apps.testbed.core.replay.model import ReplayError
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.traces import TraceError
 
 FORMAT: Final = "berth-lab-bundle"

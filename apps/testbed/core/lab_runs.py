@@ -13,8 +13,9 @@ from apps.testbed.core.lab_grids import NEAR, PERFORMANCE_GRID, SERIES_POINTS, W
 from apps.testbed.core.lab_results import NEAR_FULL_SPEED, RunRecord, most_frequent
 from apps.testbed.core.replay import grid
 from apps.testbed.core.replay.clusters import cluster_from_document
-from apps.testbed.core.replay.model import ReplayCluster, ReplayProgress, ReplayResult, Workload
+from apps.testbed.core.replay.model import ReplayCluster, ReplayProgress, ReplayResult
 from apps.testbed.core.replay.run import run
+from apps.testbed.core.replay.workloads import Workload
 from apps.testbed.core.trace_workload import TraceWorkload
 from apps.testbed.core.traces import Floats
 

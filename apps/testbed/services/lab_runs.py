@@ -24,7 +24,8 @@ from apps.testbed.core.lab import LabPlan, LabSetting
 from apps.testbed.core.lab_results import RunRecord, compared
 from apps.testbed.core.lab_runs import run_setting
 from apps.testbed.core.lab_sweeps import next_runs
-from apps.testbed.core.replay.model import ReplayCancelledError, ReplayError, ReplayProgress
+from apps.testbed.core.replay.errors import ReplayCancelledError, ReplayError
+from apps.testbed.core.replay.model import ReplayProgress
 from apps.testbed.models import LabComparison, LabRun
 from apps.testbed.selectors.lab import (
     is_comparison_running,

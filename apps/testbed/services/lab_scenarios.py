@@ -18,7 +18,7 @@ from apps.testbed.core.replay.clusters import (
     document_of,
     synthetic_cluster,
 )
-from apps.testbed.core.replay.model import ReplayError
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.trace_jobs import workload_of_sizes
 from apps.testbed.core.traces import TraceError
 from apps.testbed.models import LabScenario

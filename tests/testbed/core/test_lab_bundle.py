@@ -11,7 +11,7 @@ from apps.testbed.core.generator import generate_day
 from apps.testbed.core.lab import LabPlan, LabSetting, canonical, plan_of
 from apps.testbed.core.lab_bundle import bundle_of, plan_of_bundle, rerun
 from apps.testbed.core.replay.clusters import document_of, synthetic_cluster
-from apps.testbed.core.replay.model import ReplayError
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.trace_jobs import workload_of_sizes
 
 SETTINGS = (LabSetting("a", {}), LabSetting("b", {"policy": "random"}))

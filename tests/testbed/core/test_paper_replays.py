@@ -14,12 +14,8 @@ from apps.scheduling.core.admission.arq import ArqAdmission
 from apps.scheduling.core.admission.by_bucket import BucketAdmission
 from apps.scheduling.core.admission.types import Applicant
 from apps.testbed.core.replay.clusters import synthetic_cluster
-from apps.testbed.core.replay.model import (
-    Application,
-    ProfileSource,
-    ReplayOptions,
-    workload,
-)
+from apps.testbed.core.replay.model import ProfileSource, ReplayOptions
+from apps.testbed.core.replay.workloads import Application, workload
 from apps.testbed.core.reproduction import PAPERS, paragon, quasar, tarcil
 from apps.testbed.core.reproduction.replays import Replayed, Scenario, Variant, replayed
 

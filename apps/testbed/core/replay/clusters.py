@@ -16,7 +16,8 @@ import numpy as np
 from apps.inventory.core.demo import PLATFORMS, PlatformFacts, platform_counts
 from apps.inventory.core.snapshot import Ints
 from apps.testbed.core.demo_cluster import SERVERS_PER_RACK
-from apps.testbed.core.replay.model import ReplayCluster, ReplayError, ReplayPlatform
+from apps.testbed.core.replay.errors import ReplayError
+from apps.testbed.core.replay.model import ReplayCluster, ReplayPlatform
 
 LARGEST: Final = 100_000  # servers of a cluster
 MOST_CORES: Final = 4_096  # of a server

@@ -17,21 +17,14 @@ from apps.scheduling.core.run_time import run_time
 from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Request
 from apps.testbed.core.demo_cluster import DemoCluster
-from apps.testbed.core.replay.model import (
-    NO_TARGET,
-    SIZED,
-    Admission,
-    ProfileSource,
-    ReplayCluster,
-    ReplayError,
-    ReplayOptions,
-    Workload,
-)
+from apps.testbed.core.replay.errors import ReplayError
+from apps.testbed.core.replay.model import Admission, ProfileSource, ReplayCluster, ReplayOptions
 from apps.testbed.core.replay.profiles import (
     average_profiles,
     inferred_profiles,
     true_profile,
 )
+from apps.testbed.core.replay.workloads import NO_TARGET, SIZED, Workload
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.shapes import AGE_SHARE, MIN_AGE_S
 from apps.workloads.core.spec import JobSpec

@@ -9,18 +9,11 @@ import numpy as np
 
 from apps.testbed.core.comparison import RunTable, compare
 from apps.testbed.core.comparison_json import comparison_json
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.measures import MEASURES
-from apps.testbed.core.replay.model import (
-    Application,
-    ReplayCluster,
-    ReplayError,
-    ReplayOptions,
-    ReplayProgress,
-    RunRow,
-    Workload,
-    workload,
-)
+from apps.testbed.core.replay.model import ReplayCluster, ReplayOptions, ReplayProgress, RunRow
 from apps.testbed.core.replay.run import Clock, run
+from apps.testbed.core.replay.workloads import Application, Workload, workload
 from apps.testbed.core.trace_workload import TraceWorkload
 
 COMPARISON_SEED: Final = 20_151  # of the bootstrap: the same runs, the same intervals

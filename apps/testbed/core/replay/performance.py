@@ -19,7 +19,7 @@ from apps.emulation.core.events import Machines
 from apps.emulation.core.stragglers import busy_shares, seeds_of
 from apps.emulation.core.truth import Truth, UniversalScaling
 from apps.inventory.core.snapshot import Floats, Ints
-from apps.testbed.core.replay.model import SIZED, Workload
+from apps.testbed.core.replay.workloads import SIZED, Workload
 from apps.workloads.core.framework import SETTINGS
 
 ROUNDING: Final = 1e-9  # of the engine's clock, relative

@@ -13,21 +13,20 @@ from apps.scheduling.core.registry import UnknownPolicyError, make
 from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.demand import Demand
+from apps.testbed.core.replay.errors import ReplayCancelledError, ReplayError
 from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.model import (
-    ReplayCancelledError,
     ReplayCluster,
-    ReplayError,
     ReplayOptions,
     ReplayProgress,
     ReplayResult,
-    Workload,
 )
 from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES, UNUSED, unused_options
 from apps.testbed.core.replay.queueing.schedulers import make_queueing
 from apps.testbed.core.replay.queueing.types import QueueingPolicy
 from apps.testbed.core.replay.rebalancing import Rebalancer
 from apps.testbed.core.replay.results import result_of
+from apps.testbed.core.replay.workloads import Workload
 
 MOST_SEEDS: Final = 1_000
 LARGEST_SEED: Final = 2**32

@@ -17,7 +17,8 @@ from apps.emulation.core.draws import BATCH, SINGLE_NODE
 from apps.inventory.core.snapshot import Bools, Floats
 from apps.scheduling.core.admission.pools import class_of
 from apps.testbed.core.replay.clusters import synthetic_cluster
-from apps.testbed.core.replay.model import Admission, Application, Workload, workload
+from apps.testbed.core.replay.model import Admission
+from apps.testbed.core.replay.workloads import Application, Workload, workload
 from apps.testbed.core.reproduction.figures import DataSets, Figure, Paper, Quantity, Relation
 from apps.testbed.core.reproduction.replays import QOS, Replayed, Scenario, Variant
 

@@ -17,7 +17,7 @@ from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.inventory.core.snapshot import Ints
 from apps.scheduling.core.types import MAX_UNITS
 from apps.testbed.core.replay.clusters import synthetic_cluster
-from apps.testbed.core.replay.model import Application, workload
+from apps.testbed.core.replay.workloads import Application, workload
 from apps.testbed.core.reproduction.figures import DataSets, Figure, Paper, Quantity, Relation
 from apps.testbed.core.reproduction.replays import Replayed, Scenario, replayed
 

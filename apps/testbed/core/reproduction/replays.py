@@ -18,16 +18,11 @@ from apps.scheduling.core.sizes import Infeasible
 from apps.testbed.core.demo_cluster import DemoCluster, cluster_of
 from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
 from apps.testbed.core.replay.loop import ReplayLoop
-from apps.testbed.core.replay.model import (
-    Admission,
-    ReplayCluster,
-    ReplayOptions,
-    ReplayResult,
-    Workload,
-)
+from apps.testbed.core.replay.model import Admission, ReplayCluster, ReplayOptions, ReplayResult
 from apps.testbed.core.replay.results import result_of
 from apps.testbed.core.replay.run import policy_named
 from apps.testbed.core.replay.summary import Holds
+from apps.testbed.core.replay.workloads import Workload
 
 QOS: Final = 0.95  # of the performance alone on the best platform
 

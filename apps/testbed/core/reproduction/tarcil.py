@@ -15,14 +15,8 @@ import numpy as np
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.testbed.core.replay.clusters import synthetic_cluster
-from apps.testbed.core.replay.model import (
-    Admission,
-    Application,
-    ReplayCluster,
-    ReplayOptions,
-    ReplayPlatform,
-    workload,
-)
+from apps.testbed.core.replay.model import Admission, ReplayCluster, ReplayOptions, ReplayPlatform
+from apps.testbed.core.replay.workloads import Application, workload
 from apps.testbed.core.reproduction.figures import DataSets, Figure, Paper, Quantity, Relation
 from apps.testbed.core.reproduction.replays import Replayed, Scenario, Variant, replayed
 

@@ -6,14 +6,12 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Floats
 from apps.testbed.core.replay.model import (
-    Application,
     ProfileSource,
     ReplayCluster,
     ReplayOptions,
     ReplayPlatform,
-    Workload,
-    workload,
 )
+from apps.testbed.core.replay.workloads import Application, Workload, workload
 
 BEST = ReplayPlatform("cr1.8xlarge", 2, 8e9, 1e9, 1e11, 10.0, 30.0)
 PROGRAMS = (Application("p", "analytics"), Application("q", "batch"))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from apps.testbed.core.replay.model import Admission, ReplayError, ReplayOptions, ReplayResult
+from apps.testbed.core.replay.errors import ReplayError
+from apps.testbed.core.replay.model import Admission, ReplayOptions, ReplayResult
 from apps.testbed.core.replay.run import run
 from tests.testbed.core.replay.cases import cluster, jobs, options
 

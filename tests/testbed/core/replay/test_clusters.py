@@ -12,7 +12,8 @@ from apps.testbed.core.replay.clusters import (
     document_of,
     synthetic_cluster,
 )
-from apps.testbed.core.replay.model import ReplayCluster, ReplayError
+from apps.testbed.core.replay.errors import ReplayError
+from apps.testbed.core.replay.model import ReplayCluster
 
 OWN: dict[str, Any] = {
     "name": "big", "cores": 48, "memory_bytes": 2e11, "network_bps": 1e10,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.grid import (
     Grid,
     comparison_of,
@@ -13,7 +14,7 @@ from apps.testbed.core.replay.grid import (
     run_grid,
     workload_of,
 )
-from apps.testbed.core.replay.model import Admission, ReplayError, ReplayOptions
+from apps.testbed.core.replay.model import Admission, ReplayOptions
 from apps.testbed.core.replay.run import seeds_of
 from apps.testbed.core.trace_workload import TraceFormat, TraceWorkload, job_table
 from tests.testbed.core.replay.cases import cluster, options

@@ -9,21 +9,14 @@ import pytest
 from apps.placement.models import RebalancingLoop
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.demand import Demand
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.migrating import ClusterView, Migration
-from apps.testbed.core.replay.model import (
-    Application,
-    Failures,
-    ReplayCluster,
-    ReplayError,
-    ReplayOptions,
-    ReplayResult,
-    Workload,
-    workload,
-)
+from apps.testbed.core.replay.model import Failures, ReplayCluster, ReplayOptions, ReplayResult
 from apps.testbed.core.replay.rebalancing import LoopLimits
 from apps.testbed.core.replay.results import result_of
 from apps.testbed.core.replay.run import policy_named, run
+from apps.testbed.core.replay.workloads import Application, Workload, workload
 from tests.testbed.core.replay.cases import cluster, jobs, options
 
 STALL_S = 5.0

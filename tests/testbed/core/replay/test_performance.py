@@ -10,14 +10,10 @@ from apps.inventory.core.snapshot import Floats
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.clusters import cluster_from_document
 from apps.testbed.core.replay.demand import Demand
-from apps.testbed.core.replay.model import (
-    Application,
-    ProfileSource,
-    ReplayOptions,
-    workload,
-)
+from apps.testbed.core.replay.model import ProfileSource, ReplayOptions
 from apps.testbed.core.replay.performance import Runs, performance
 from apps.testbed.core.replay.run import run
+from apps.testbed.core.replay.workloads import Application, workload
 
 KINDS = ("analytics", "batch", "single_node")
 NAMES = tuple(Application(f"app-{i}", KINDS[i % 3]) for i in range(12))

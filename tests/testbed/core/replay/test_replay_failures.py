@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.failures import FailureClock
-from apps.testbed.core.replay.model import Admission, Failures, ReplayError
+from apps.testbed.core.replay.model import Admission, Failures
 from apps.testbed.core.replay.run import run
 from tests.testbed.core.replay.cases import cluster, jobs, options
 

@@ -16,21 +16,18 @@ from apps.scheduling.core.types import Placed, Refused, Request
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.clusters import synthetic_cluster
 from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
+from apps.testbed.core.replay.errors import ReplayCancelledError, ReplayError
 from apps.testbed.core.replay.loop import ReplayLoop
 from apps.testbed.core.replay.model import (
     Admission,
-    Application,
     ProfileSource,
-    ReplayCancelledError,
-    ReplayError,
     ReplayOptions,
     ReplayProgress,
     ReplayResult,
     RunRow,
-    Workload,
-    workload,
 )
 from apps.testbed.core.replay.run import run
+from apps.testbed.core.replay.workloads import Application, Workload, workload
 from tests.testbed.core.replay.cases import PROGRAMS, cluster, jobs, options
 
 

@@ -10,9 +10,10 @@ from apps.scheduling.core.in_memory_store import MemoryCluster
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.loop import ReplayLoop
-from apps.testbed.core.replay.model import ReplayCluster, Workload
+from apps.testbed.core.replay.model import ReplayCluster
 from apps.testbed.core.replay.queueing.schedulers import make_queueing
 from apps.testbed.core.replay.queueing.types import QueueingPolicy
+from apps.testbed.core.replay.workloads import Workload
 from tests.testbed.core.replay.cases import jobs, options
 
 

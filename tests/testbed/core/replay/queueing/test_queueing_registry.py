@@ -9,8 +9,9 @@ from apps.scheduling.core.registry import POLICIES, PolicyParameterError
 from apps.testbed.core.any_format import parse_any
 from apps.testbed.core.berth_jobs import berth_lines
 from apps.testbed.core.lab_options import option_problems
+from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.grid import workload_of
-from apps.testbed.core.replay.model import ReplayError, ReplayOptions
+from apps.testbed.core.replay.model import ReplayOptions
 from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from apps.testbed.core.replay.queueing.schedulers import SCHEDULERS, make_queueing
 from apps.testbed.core.replay.run import policy_named, run

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.testbed.core.replay.model import Failures, ReplayError
+from apps.testbed.core.replay.errors import ReplayError
+from apps.testbed.core.replay.model import Failures
 from apps.testbed.core.replay.queueing.sparrow import probed_servers
 from apps.testbed.core.replay.run import run
 from tests.testbed.core.replay.cases import cluster, jobs, options

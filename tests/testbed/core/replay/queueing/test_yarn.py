@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.testbed.core.replay.model import Failures, ReplayCluster, Workload
+from apps.testbed.core.replay.model import Failures, ReplayCluster
 from apps.testbed.core.replay.queueing.yarn import Heartbeats
 from apps.testbed.core.replay.run import run
+from apps.testbed.core.replay.workloads import Workload
 from tests.testbed.core.replay.cases import cluster, jobs, options
 from tests.testbed.core.replay.queueing.replays import Watched, most_used, random_jobs
 
