@@ -31,10 +31,11 @@ class Done:
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[RunningInstance]:
-    """An instance with three agents on this machine, which runs the programs itself first."""
+    """An instance with three agents on this machine, which has run the programs by itself."""
     found = RunningInstance(("--backend", "agent"))
     try:
         found.start()
+        wait_until(lambda: "Programs finished" in found.output(), within_s=180.0)
         yield found
     finally:
         found.discard()
@@ -76,7 +77,6 @@ def expected(of: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_command_runs_twenty_programs_by_itself(instance: RunningInstance) -> None:
-    wait_until(lambda: "Programs finished" in instance.output(), within_s=180.0)
     lines = (instance.home / "logs" / "replay.log").read_text().splitlines()
     found = dict(re.findall(r"^(\w+): exit code (\d+)", line)[0] for line in lines)
     assert found == expected({"succeeds": "0", "fails": "3"})

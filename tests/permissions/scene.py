@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
+from uuid import UUID
 
+from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
@@ -43,10 +45,12 @@ class Scene:
     ----------
     arguments : value of each placeholder; of a route, by the word before its placeholder
     secrets : texts that only those who see the project may find
+    operator : owner of the preview
     """
 
-    arguments: Mapping[str, str | int]
+    arguments: dict[str, str | int]
     secrets: frozenset[str]
+    operator: UUID
     clients: Mapping[Who, Client] = field(default_factory=dict)
 
     def filled(self, text: str) -> str:
@@ -74,6 +78,11 @@ class Scene:
         if address.startswith("/api/v1"):
             address = address.rstrip("/") + "/"
         return f"{address}?{quote(self.filled(query), safe='=&')}" if query else address
+
+    def empty_cache(self) -> None:
+        """Empty the cache, and open the preview again, which is nowhere else."""
+        cache.clear()
+        self.arguments["previews"] = str(open_preview(self.operator))
 
 
 def build_scene() -> Scene:
@@ -133,7 +142,10 @@ def build_scene() -> Scene:
     }
     private = [token, operation, job, waiting, batch, array, decision, project]
     return Scene(
-        arguments, frozenset({MARKER, *(str(row.pk) for row in private)}), _clients(users)
+        arguments,
+        frozenset({MARKER, *(str(row.pk) for row in private)}),
+        operator.pk,
+        _clients(users),
     )
 
 

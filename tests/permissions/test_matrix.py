@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from pytest_django import DjangoDbBlocker, Settings
 
 from apps.dashboard.views.figure_sources import FIGURES as DRAWN
@@ -126,7 +125,7 @@ SECRETIVE = [cell for cell in CELLS if cell.who in BLIND and cell.method in cell
 
 @pytest.mark.parametrize("cell", SECRETIVE, ids=str)
 def test_nobody_finds_what_is_private_to_others(undone: Scene, cell: Cell) -> None:
-    cache.clear()
+    undone.empty_cache()
     if cell.method == "GET":
         request(undone, cell, Who.ADMIN)  # fills the caches with what an admin sees
     response = request(undone, cell, cell.who)
