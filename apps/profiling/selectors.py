@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.backends import CAPABILITIES, Capability, backends_with
 from apps.inventory.models import Platform, ServerState
 from apps.operations.core.states import OperationStatus
@@ -84,3 +85,11 @@ def runs_to_stop(run_ids: Collection[UUID]) -> list[UUID]:
     claimed = ProfilingRun.objects.filter(id__in=run_ids)
     stopped = claimed.filter(CANCELLED | ~Q(state=RunState.RUNNING))
     return list(stopped.order_by("id").values_list("id", flat=True))
+
+
+def has_open_runs() -> bool:
+    """Return True if any profiling run is queued or running."""
+    rows = fetch_rows(
+        "SELECT EXISTS (SELECT FROM profiling_profilingrun WHERE state IN ('queued', 'running'))"
+    )
+    return bool(rows[0][0])

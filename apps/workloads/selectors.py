@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -24,7 +24,7 @@ from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
 from apps.workloads.infrastructure.name_search import words_query
-from apps.workloads.models import OPEN_STATES, Application, Archive, Batch, BatchMode, Job
+from apps.workloads.models import NEW_JOB, OPEN_STATES, Application, Archive, Batch, BatchMode, Job
 
 NEWEST: Final = 2_000  # jobs in which words of a search are counted
 COMMON_FROM: Final = 40
@@ -67,13 +67,26 @@ def count_waiting_shapes() -> int:
     return int(count)
 
 
-def has_incomplete_jobs() -> bool:
-    """Return True if a starting or running job lacks units."""
-    rows = fetch_rows(
-        """SELECT EXISTS (SELECT FROM workloads_job
-                          WHERE state IN ('starting', 'running') AND units_missing > 0)"""
-    )
-    return bool(rows[0][0])
+class Pending(NamedTuple):
+    """What waits for agents: any new job, any job that lacks units, and the number of shapes."""
+
+    has_new: bool
+    has_incomplete: bool
+    shapes: int
+
+
+_PENDING: Final = f"""
+SELECT EXISTS (SELECT FROM workloads_job j WHERE {NEW_JOB.format(job="j.")}),
+       EXISTS (SELECT FROM workloads_job
+               WHERE state IN ('starting', 'running') AND units_missing > 0),
+       (SELECT count(*) FROM workloads_waitingshape)
+"""  # noqa: S608 - constants
+
+
+def pending() -> Pending:
+    """Return what waits for agents, in one statement."""
+    ((has_new, has_incomplete, shapes),) = fetch_rows(_PENDING)
+    return Pending(has_new, has_incomplete, shapes)
 
 
 def is_key_optional(project_id: UUID) -> bool:

@@ -22,7 +22,7 @@ from apps.execution.backends.emulated.port import (
 )
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
 from apps.execution.core.port import EndReport
-from apps.execution.models import BackendHolder, JobSample, Launch
+from apps.execution.models import BackendHolder, JobSample, Launch, Migration
 from apps.execution.services.backend_holders import HOLD_S, BackendHeldError
 from apps.execution.services.recovery import (
     MAX_ATTEMPTS,
@@ -195,10 +195,20 @@ _REPORTS: dict[str, Callable[[DatabaseControlPlane, Launch], object]] = {
 }
 
 
+def open_work(launch: Launch) -> None:
+    """A migration and a profiling run for a backend to claim."""
+    Migration.objects.create(
+        job=launch.job, launch=launch, source_allocation_id=1, target_allocation_id=2,
+        from_server_id=1, to_server_id=2, units=1, predicted_s=1.0, requested_s=7000.0,
+    )  # fmt: skip
+    factories.profiling_run(launch.job.application)
+
+
 @pytest.mark.parametrize("report", _REPORTS)
 @pytest.mark.parametrize("is_taken_over", [False, True])
 def test_a_process_that_was_paused_is_refused(report: str, *, is_taken_over: bool) -> None:
     paused, launch = plane(), running()
+    open_work(launch)
     pause()
     if is_taken_over:
         process("two").hold()

@@ -74,6 +74,7 @@ ALLOWED: Final = {
     ),
     **dict.fromkeys(
         (
+            "execution.selectors.has_open_migrations",
             "execution.selectors.migrations",
             "execution.selectors.kubernetes.known_pods",
             "execution.selectors.slurm.known_jobs",
@@ -88,7 +89,7 @@ ALLOWED: Final = {
             "scheduling.selectors.queue.scored_estimates",
             "scheduling.selectors.queue.waiting_queue",
             "scheduling.selectors.shadows.decisions_after",
-            "workloads.selectors.has_incomplete_jobs",
+            "workloads.selectors.pending",
             "workloads.selectors.waiting_projects",
             "workloads.selectors.locked_generation",
         ),

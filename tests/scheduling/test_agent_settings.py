@@ -13,10 +13,11 @@ from django.utils import timezone
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services.servers import set_server_state
 from apps.scheduling.models import Allocation, Decision
-from apps.scheduling.services import commit, queue
+from apps.scheduling.services import commit
 from apps.scheduling.services.agent_copy import AgentCopy
 from apps.workloads import services as workloads
 from apps.workloads.models import Job, WaitingShape
+from apps.workloads.selectors import Pending
 from tests import factories
 from tests.scheduling.test_concurrent_agents import Unlucky
 from tests.scheduling.world import (
@@ -179,9 +180,9 @@ def test_incomplete_jobs_leave_paths_to_the_others(
     build("a")
     with override_settings(AGENT_PATH_LIMIT=paths):
         worker = agent("agent-1")
-    monkeypatch.setattr(queue, "has_incomplete_jobs", lambda: True)
+    some = Pending(has_new=False, has_incomplete=True, shapes=0)
     many = Mock(side_effect=lambda *, limit, **_: [uuid4()] * limit)
     monkeypatch.setattr(workloads, "claim_incomplete", many)
-    assert [len(worker._queue._claim_incomplete()) for _ in limits] == limits
+    assert [len(worker._queue._claim_incomplete(some)) for _ in limits] == limits
     set_server_state(server_id=Server.objects.get().id, state=ServerState.CORDONED)
-    assert worker._queue._claim_incomplete() == ()  # its units are free, but it is closed
+    assert worker._queue._claim_incomplete(some) == ()  # its units are free, but it is closed

@@ -1,16 +1,20 @@
 """Predicted run time of a job: from its start to its end, in cluster seconds."""
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.classification.core.profile import Profile
 from apps.scheduling.core.rate_grid import performance_grid
 from apps.scheduling.core.requests import work_of
-from apps.scheduling.core.sizes import ClusterFacts, Sized
+from apps.scheduling.core.sizes import ClusterFacts, Sized, Work
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime
+
+KNOWN_SIZES: Final = 1024  # fixed sizes whose predictions are kept, 0.5 kB each
 
 
 class RunTime(NamedTuple):
@@ -49,7 +53,9 @@ def _of_work(
     if isinstance(spec.target, BestEffort):
         high = sized.low
     if math.isnan(value):
-        value, high = _of_fixed_size(spec, profile, sized, facts)
+        value, high = _of_fixed_size(
+            profile, spec.target, work_of(spec), sized.units, replace(facts, free=None)
+        )
         elapsed_s = 0.0
     if isinstance(spec.target, BestEffort) and value > 0.0 and high > 0.0:
         value, high = spec.input_bytes / value, spec.input_bytes / high
@@ -58,13 +64,21 @@ def _of_work(
     return RunTime(value, high) if 0.0 < value <= high < math.inf else None
 
 
+@lru_cache(maxsize=KNOWN_SIZES)
 def _of_fixed_size(
-    spec: JobSpec, profile: Profile, sized: Sized, facts: ClusterFacts
+    profile: Profile,
+    target: CompletionTime | BestEffort,
+    work: Work,
+    units: int,
+    facts: ClusterFacts,
 ) -> tuple[float, float]:
-    """Return the prediction and its pessimistic end on the slowest platform, in target units."""
-    grid = performance_grid(profile, spec.target, work_of(spec), facts)
-    row = min(sized.units, grid.sizes.size) - 1
-    worst = np.nanmin if isinstance(spec.target, BestEffort) else np.nanmax
+    """Return the prediction and its pessimistic end on the slowest platform, in target units.
+
+    Nothing of it depends on the units that are free, so similar jobs share one prediction.
+    """
+    grid = performance_grid(profile, target, work, facts)
+    row = min(units, grid.sizes.size) - 1
+    worst = np.nanmin if isinstance(target, BestEffort) else np.nanmax
     found: list[float] = []
     for array in (grid.value, grid.low):
         known = array[row][np.isfinite(array[row])]

@@ -147,10 +147,11 @@ class SchedulingAgent:
         unprofiled += self._profile([job for job in new if job.id not in short_ids])
         ready, refused = self._sizer.size(self._sizer.profiled(jobs, known))
         self._refuse(unprofiled + refused, self._deciders.default)
-        for by, each in self._deciders.by_policy(
+        groups = self._deciders.by_policy(
             (ready + scored, self._deciders.default), (short, self._deciders.short)
-        ):
-            self._refuse(self._place(each, by), by)
+        )
+        for number, (by, each) in enumerate(groups):
+            self._refuse(self._place(each, by, is_read=number == 0), by)
 
     def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:
         """Size the jobs of new applications that are shorter than profiling (P9).
@@ -234,12 +235,13 @@ class SchedulingAgent:
             workloads.send_to_profiling(wait, agent=self.name, profiled=known)
         return []
 
-    def _place(self, ready: Sequence[SizedJob], by: Decider) -> list[Refusal]:
+    def _place(self, ready: Sequence[SizedJob], by: Decider, *, is_read: bool) -> list[Refusal]:
+        """Place jobs; with ``is_read``, first on the copy that their sizing has just read."""
         refused: list[Refusal] = []
         for attempt in range(self._retries + 1):
             if not ready:
                 return refused
-            copy = self._cluster.follow()
+            copy = self._cluster.copy if is_read and not attempt else self._cluster.follow()
             ready = [self._sizer.updated(sized_job, copy.topology) for sized_job in ready]
             snapshot, version = copy.snapshot(), self._cluster.version
             admitted, held_back = self._admission.admit(

@@ -14,7 +14,7 @@ from apps.scheduling.core.step_size import StepSize
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads import services as workloads
-from apps.workloads.selectors import count_waiting_shapes, has_incomplete_jobs
+from apps.workloads.selectors import Pending, count_waiting_shapes, pending
 
 BATCH: Final = 128  # new jobs in the first turn of an agent
 MIN_BATCH: Final = 16
@@ -87,30 +87,34 @@ class WaitingQueue:
 
     def begin(self) -> Turn:
         """Claim the jobs of the next turn."""
-        begun_s = time.monotonic()
+        begun_s, waiting = time.monotonic(), pending()
+        if not waiting.shapes:
+            self._cluster.freed.clear()
+        if not any(waiting):  # most turns after a release
+            return Turn([], begun_s, time.monotonic())
         shares = dominant_shares()
-        jobs = list(self._claim_incomplete())
-        if limit := min(self._batch.current, self._path_limit - len(jobs)):
+        jobs = list(self._claim_incomplete(waiting))
+        limit = min(self._batch.current, self._path_limit - len(jobs))
+        if waiting.has_new and limit:
             jobs += workloads.claim_waiting(
                 agent=self._agent,
                 limit=limit,
                 start=UUID(bytes=self._rng.bytes(16)),
                 shares=shares,
             )
-        if not count_waiting_shapes():
-            self._cluster.freed.clear()
+        if not waiting.shapes:
             return Turn(jobs, begun_s, time.monotonic())
         shapes = self._claim_shapes(time.monotonic(), shares, self._path_limit - len(jobs))
         return Turn([*jobs, *shapes.job_ids], begun_s, time.monotonic(), shapes, has_waiting=True)
 
-    def _claim_incomplete(self) -> Sequence[UUID]:
+    def _claim_incomplete(self, waiting: Pending) -> Sequence[UUID]:
         """Claim running jobs that lack units, if any unit is free; at most half of the paths.
 
         With a single path, they and the others take turns.
         """
         self._is_their_turn = not self._is_their_turn
         limit = self._path_limit // 2 or int(self._is_their_turn)
-        if not limit or not has_incomplete_jobs() or not self._has_free_units():
+        if not limit or not waiting.has_incomplete or not self._has_free_units():
             return ()
         return workloads.claim_incomplete(
             agent=self._agent, limit=min(INCOMPLETE, limit), position=self._growth

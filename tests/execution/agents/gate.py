@@ -20,7 +20,8 @@ class Gate:
         self._passes = threading.Event()
         self._passes.set()
         self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
         """Break all connections and refuse new ones."""
@@ -50,10 +51,19 @@ class Gate:
             if not self._is_open:
                 inside.close()
                 continue
-            outside = socket.create_connection(self._server)
+            threading.Thread(target=self._forward, args=(inside,), daemon=True).start()
+
+    def _forward(self, inside: socket.socket) -> None:
+        """Forward one connection in both directions until both ends have closed it."""
+        with inside, suppress(OSError), socket.create_connection(self._server) as outside:
             self._open |= {inside, outside}
-            for one, other in ((inside, outside), (outside, inside)):
-                threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+            if not self._is_open:  # since it was accepted
+                self.close()
+            answers = threading.Thread(target=self._copy, args=(outside, inside), daemon=True)
+            answers.start()
+            self._copy(inside, outside)
+            answers.join()
+            self._open -= {inside, outside}
 
     def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
@@ -67,6 +77,8 @@ class Gate:
         """Stop listening."""
         self.release()
         self.close()
+        self._listener.shutdown(socket.SHUT_RDWR)  # ends `accept`
+        self._accepting.join()
         self._listener.close()
 
 

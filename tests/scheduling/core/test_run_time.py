@@ -1,6 +1,7 @@
 """Predicted run times of jobs."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,18 @@ def test_a_fixed_size_is_predicted_on_the_slowest_platform() -> None:
         assert found is not None
         assert found.value == pytest.approx(seconds)
         assert found.high == pytest.approx(seconds * wide(0.1))
+
+
+def test_a_fixed_size_is_predicted_again_when_platforms_open_or_close() -> None:
+    spec, known = JobSpec("sort", BestEffort(), input_bytes=10**10), profile(speeds=(1.0, 0.5))
+    size = Sized(2, None, None, NAN, NAN, NAN, NAN)
+    found = [
+        run_time(spec, known, size, replace(FACTS, units=units, free=free), elapsed_s=0.0)
+        for units, free in (((100, 100), None), ((100, 100), (7, 0)), ((100, 0), (7, 0)))
+    ]
+    slowest, busy, fast = (each.value for each in found if each is not None)
+    assert slowest == busy
+    assert 2 * fast == pytest.approx(slowest)
 
 
 def test_a_gang_wider_than_the_predictions_is_at_most_as_slow_as_the_widest() -> None:

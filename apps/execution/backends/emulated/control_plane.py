@@ -45,6 +45,7 @@ from apps.execution.backends.emulated.site import read_site
 from apps.execution.core.migration import MigrationOrder, MigrationReport
 from apps.execution.core.port import EndReport
 from apps.execution.models import JobSample
+from apps.execution.selectors import has_open_migrations
 from apps.execution.services.backend_holders import (
     HOLD_S,
     acquire_backend,
@@ -201,6 +202,8 @@ class DatabaseControlPlane:
     @retry_once
     def claim_migrations(self, limit: int, *, doing: Collection[int] = ()) -> list[MigrationOrder]:
         """Claim migrations to start, and renew the leases of those in progress here."""
+        if not has_open_migrations():
+            return []
         with self._as_holder():
             orders, cancelled = claim_migrations(
                 BACKEND, worker=self._worker, limit=limit, doing=doing
@@ -223,6 +226,8 @@ class DatabaseControlPlane:
         Renews the leases of `doing`. A claim whose answer was lost is not among them, so its lease
         expires like that of a dead process.
         """
+        if not profiling_selectors.has_open_runs():
+            return []
         now_s = time.monotonic()
         if doing and now_s - self._renewed_s >= RENEW_S:
             profiling.renew_claims(doing, worker=self._worker, lease_s=PROFILING_LEASE_S)
