@@ -22,6 +22,7 @@ from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.checkpoints import write_checkpoint
+from apps.scheduling.services.proposals import LostProposal
 from apps.scheduling.services.replay import Replay, replay
 from apps.workloads.models import Application, Job
 from tests import factories
@@ -185,6 +186,21 @@ def test_a_guarantee_and_a_measured_rank_are_repeated() -> None:
     work(make_agent("agent-1"))
     assert Decision.objects.filter(rank__isnull=False).exists()
     assert_identical(*jobs)
+
+
+def test_a_decision_that_lost_its_commits_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build(*"abcdefgh")
+    monkeypatch.setattr("apps.scheduling.services.agent_sizing.RANK_ONE_IN", 1)
+    monkeypatch.setattr(
+        "apps.scheduling.services.agent.commit",
+        lambda proposals, **_: ({}, [LostProposal(each, is_gone=False) for each in proposals]),
+    )
+    job = waiting(known(), units_requested=1, policy="tarcil", **BEST_EFFORT)
+    make_agent("agent-1").take_turn()
+    assert Decision.objects.get(job=job).outcome == "conflict"
+    assert_identical(job)
 
 
 def test_a_decision_is_repeated_from_a_checkpoint_without_the_log_before_it() -> None:
