@@ -122,6 +122,12 @@ def test_an_empty_batch_has_no_outcomes(policy: Policy) -> None:
     assert place(policy, idle(topology(SIZES))) == []
 
 
+def test_a_cluster_without_servers_refuses_every_job(policy: Policy) -> None:
+    outcomes = place(policy, idle(topology(())), request(1), request(1), request(5))
+    reasons = [outcome.reason for outcome in outcomes if isinstance(outcome, Refused)]
+    assert reasons == [RefusalReason.NO_MATCHING_SERVER] * 3
+
+
 def test_an_idle_cluster_takes_the_first_job(policy: Policy) -> None:
     (outcome,) = place(policy, idle(topology(SIZES)), request(5))
     assert outcome.units.size == 5

@@ -164,6 +164,33 @@ def test_who_loses_is_named_as_of_the_decision() -> None:
     assert Allocation.objects.filter(job=late, released_seq=None).exists()
 
 
+def test_jobs_placed_earlier_in_the_batch_lose_too() -> None:
+    build("a")
+    decision = decided(2)
+    earlier = Decision.objects.filter(batch_id=decision.batch_id).exclude(pk=decision.pk).get()
+    before = counterfactual(decision.pk, Changes(policy="random"))["before"]
+    assert [each["job"] for each in before["neighbours"]] == [str(earlier.job_id)]
+    assert 1.0 - before["neighbours"][0]["loss"] == pytest.approx(
+        before["prediction"]["neighbours"], rel=1e-3
+    )
+    first = counterfactual(earlier.pk, Changes(policy="random"))["before"]
+    assert first["neighbours"] == []
+
+
+def test_a_job_that_is_given_more_units_is_not_its_own_neighbour() -> None:
+    holder = hold(build("a"), 0, 1, 2)
+    job = waiting(known(), units_requested=4, gang=False, **BEST_EFFORT)
+    agent = make_agent("agent-1")
+    work(agent)
+    release([holder.id])
+    Job.objects.update(claimed_until=None)
+    work(agent)
+    more = Decision.objects.filter(job=job).latest("at")
+    assert more.units_before == 1
+    before = counterfactual(more.pk, Changes(policy="random"))["before"]
+    assert before["neighbours"] == []
+
+
 def test_flips_are_changes_that_choose_the_server() -> None:
     copy = build(*"ab")
     hold(copy, 0)

@@ -1,5 +1,6 @@
 """Replay: a stored decision is repeated to the bit, or its differences are shown."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from apps.execution.services.retention import execution_kinds
+from apps.inventory.core.backends import SLURM
 from apps.inventory.models import Change, ServerState
-from apps.inventory.services import import_cluster
+from apps.inventory.services import MachineShape, import_cluster, register_machine
 from apps.operations.services.retention import run_retention
 from apps.scheduling.core import registry
 from apps.scheduling.core.expected import Weights
@@ -20,6 +22,7 @@ from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.checkpoints import write_checkpoint
+from apps.scheduling.services.proposals import LostProposal
 from apps.scheduling.services.replay import Replay, replay
 from apps.workloads.models import Application, Job
 from tests import factories
@@ -100,6 +103,39 @@ def test_a_decision_is_repeated_after_the_cluster_has_changed() -> None:
     assert_identical(*jobs, *later)
 
 
+@pytest.mark.parametrize(
+    ("kind", "labels"), [("big", {"zone": "a"}), ("small", {"zone": "b"})], ids=["kind", "label"]
+)
+def test_a_decision_before_a_machine_changed_is_not_repeated(
+    kind: str, labels: dict[str, str]
+) -> None:
+    build(*"ab")
+    shape = MachineShape(4, 1, 2**34, 10**9, 10**12, kind="small")
+    for name in ("m1", "m2"):
+        register_machine(name, shape, backend=SLURM, labels={"zone": "a"})
+    jobs = batch_of(2, known())
+    work(make_agent("agent-1"))
+    register_machine("m1", replace(shape, kind=kind), backend=SLURM, labels=labels)
+    later = batch_of(2, known())
+    work(make_agent("agent-1"))
+    found = replayed(jobs[0])
+    assert (found.verdict, found.detail) == (
+        ReplayVerdict.UNAVAILABLE,
+        "servers were changed since this decision",
+    )
+    assert_identical(*later)
+
+
+def test_a_decision_is_repeated_after_a_machine_was_added() -> None:
+    build("a")
+    shape = MachineShape(4, 1, 2**34, 10**9, 10**12, kind="small")
+    register_machine("m1", shape, backend=SLURM)
+    jobs = batch_of(2, known())
+    work(make_agent("agent-1"))
+    register_machine("m2", replace(shape, kind="big"), backend=SLURM)
+    assert_identical(*jobs)
+
+
 def test_a_refusal_is_repeated() -> None:
     copy = build("a")
     busy(copy.topology, 0, 1, 2)
@@ -150,6 +186,21 @@ def test_a_guarantee_and_a_measured_rank_are_repeated() -> None:
     work(make_agent("agent-1"))
     assert Decision.objects.filter(rank__isnull=False).exists()
     assert_identical(*jobs)
+
+
+def test_a_decision_that_lost_its_commits_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build(*"abcdefgh")
+    monkeypatch.setattr("apps.scheduling.services.agent_sizing.RANK_ONE_IN", 1)
+    monkeypatch.setattr(
+        "apps.scheduling.services.agent.commit",
+        lambda proposals, **_: ({}, [LostProposal(each, is_gone=False) for each in proposals]),
+    )
+    job = waiting(known(), units_requested=1, policy="tarcil", **BEST_EFFORT)
+    make_agent("agent-1").take_turn()
+    assert Decision.objects.get(job=job).outcome == "conflict"
+    assert_identical(job)
 
 
 def test_a_decision_is_repeated_from_a_checkpoint_without_the_log_before_it() -> None:

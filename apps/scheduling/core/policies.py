@@ -107,6 +107,8 @@ class AssembledPolicy:
         """Return one outcome per request, in order; each draws one seed."""
         seeds: list[int] = rng.integers(0, 1 << 63, size=len(requests), dtype=np.int64).tolist()
         facts = self._facts(snapshot.topology)
+        if not snapshot.unit_free.size:
+            return _refuse_all(snapshot, facts, requests, seeds)
         state = self._state(snapshot, facts, writable=len(requests) > 1)
         return self._decide_in_turn(state, requests, seeds)
 
@@ -295,6 +297,17 @@ def roomiest() -> AssembledPolicy:
         # their units are equally good
         score=scorers.coin,
     )
+
+
+def _refuse_all(
+    snapshot: Snapshot, facts: TopologyFacts, requests: Sequence[Request], seeds: Sequence[int]
+) -> list[Placed | Refused]:
+    """Refuse requests on a cluster without servers: kernels draw among at least one unit."""
+    state = BatchState.of(snapshot, facts, writable=False)
+    return [
+        refused(state, request, filters.eligible(state, request), examined=0, seed=seed)
+        for request, seed in zip(requests, seeds, strict=True)
+    ]
 
 
 def sample_count(

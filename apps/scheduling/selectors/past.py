@@ -1,10 +1,12 @@
 """The cluster as an agent saw it, rebuilt from a checkpoint and the change log."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from apps.inventory import selectors as inventory
+from apps.inventory.core.backends import EMULATED
 from apps.inventory.models import Change, Server
 from apps.inventory.models import ChangeKind as LoggedKind
 from apps.operations.models import Retention
@@ -41,7 +43,7 @@ def cluster_of(batch: DecisionBatch, *, is_compiled: bool = False) -> PastCluste
 
     Raises
     ------
-    UnknownPastError : there is no checkpoint, or a server was removed.
+    UnknownPastError : there is no checkpoint, or servers were removed or changed.
     """
     start = ClusterCheckpoint.objects.filter(sequence__lte=batch.sequence).order_by("-sequence")
     checkpoint = start.first()
@@ -65,11 +67,26 @@ def _idle(batch: DecisionBatch, sequence: int, *, is_compiled: bool) -> ClusterC
         topology = inventory.topology().first(batch.servers, batch.platforms)
     except ValueError as error:
         raise UnknownPastError("servers were removed since this decision") from error
+    # after the read of the servers: a change that is missed here is not in them either
+    if _have_changed(topology.server_id.tolist(), batch.sequence):
+        raise UnknownPastError("servers were changed since this decision")
     rows = Server.objects.order_by("id").values_list("oversubscription", flat=True)
     allowed = np.array(rows[: batch.servers], dtype=np.float64)
     return ClusterCopy(
         topology, oversubscription=allowed, sequence=sequence, is_compiled=is_compiled
     )
+
+
+def _have_changed(server_ids: Sequence[int], sequence: int) -> bool:
+    """Return True if a machine has got another platform, memory or labels since.
+
+    An entry of the log about the servers themselves is else that of a new server, or of the switch
+    above a rack. Emulated servers do not change.
+    """
+    last = max(server_ids, default=0)
+    entries = Change.objects.filter(kind=LoggedKind.TOPOLOGY, seq__gt=sequence)
+    changed = entries.filter(server_id__lte=last).values("server_id")
+    return Server.objects.filter(pk__in=changed).exclude(backend=EMULATED).exists()
 
 
 def _advance(copy: ClusterCopy, until: int) -> int:
@@ -95,7 +112,7 @@ class PastFollower:
 
         Raises
         ------
-        UnknownPastError : there is no checkpoint, or a server was removed.
+        UnknownPastError : there is no checkpoint, or servers were removed or changed.
         """
         past, self._past = self._past, None  # a copy that an error left half-way is not used
         if past is not None and self._leads_to(past.copy, batch):

@@ -230,7 +230,7 @@ def _losers(situation: Situation, request: Request, units: Shorts) -> list[dict[
     """Return the jobs that the chosen units slow down, those that lose most first."""
     topology = situation.batch.topology
     chosen = np.unique(topology.unit_server[units])
-    rows = _held(topology.server_id[chosen].tolist(), situation.batch.row.sequence)
+    rows = _held(topology.server_id[chosen].tolist(), situation)
     index = dict(zip(topology.server_id[chosen].tolist(), chosen.tolist(), strict=True))
     neighbours = [
         Neighbour(
@@ -254,8 +254,19 @@ def _losers(situation: Situation, request: Request, units: Shorts) -> list[dict[
     return sorted(found, key=lambda each: (-each["loss"], each["job"]))
 
 
-def _held(server_ids: Sequence[int], sequence: int) -> list[Allocation]:
-    """Return what jobs held on servers at a number of the change log."""
-    rows = Allocation.objects.filter(server_id__in=server_ids, acquired_seq__lte=sequence)
-    held = rows.filter(Q(released_seq=None) | Q(released_seq__gt=sequence))
-    return list(held.order_by("id"))
+def _held(server_ids: Sequence[int], situation: Situation) -> list[Allocation]:
+    """Return what other jobs held on servers just before a decision.
+
+    That includes what the earlier jobs of its batch were given.
+    """
+    decision, sequence = situation.decision, situation.batch.row.sequence
+    rows = Allocation.objects.filter(server_id__in=server_ids).exclude(job_id=decision.job_id)
+    before = rows.filter(acquired_seq__lte=sequence)
+    held = before.filter(Q(released_seq=None) | Q(released_seq__gt=sequence))
+    given = rows.filter(
+        acquired_seq__gt=sequence,
+        moved_from=None,
+        decision__batch_id=decision.batch_id,
+        decision__position__lt=decision.position or 0,
+    )
+    return [*held.order_by("id"), *given.order_by("id")]

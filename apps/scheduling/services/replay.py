@@ -113,7 +113,7 @@ def _stored_fields(decision: Decision) -> dict[str, Any]:
     }
     if is_refused:
         return {**known, "reason": decision.reason_code}
-    return {
+    fields = {
         **known,
         "rank_threshold": decision.rank_threshold,
         "probability": decision.probability,
@@ -121,6 +121,14 @@ def _stored_fields(decision: Decision) -> dict[str, Any]:
         "candidates": decision.candidates,
         "units_allocated": _allocated(decision),
     }
+    return _without_lost_rank(decision, fields)
+
+
+def _without_lost_rank(decision: Decision, fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the rank of a choice that no commit allocated: it is not stored."""
+    if decision.outcome != Outcome.CONFLICT:
+        return fields
+    return {name: value for name, value in fields.items() if name != "rank"}
 
 
 def _allocated(decision: Decision) -> list[int]:
@@ -169,7 +177,7 @@ def _repeated_fields(
         "candidates": candidates_json(placed.candidates, topology),
         "units_allocated": _won(decision, sorted(topology.unit_id[placed.units].tolist())),
     }
-    return as_stored(fields)
+    return as_stored(_without_lost_rank(decision, fields))
 
 
 def _won(decision: Decision, chosen: list[int]) -> list[int]:
