@@ -23,7 +23,7 @@ _CHANGED: Final = re.compile(
 )
 _INSERTED: Final = re.compile(r'\bINSERT INTO "?(\w+)"?')
 _GROUP: Final = re.compile(r"\([^()]*\)")
-_ARRAY: Final = re.compile(r"\{[\w,.-]*\}")  # of `number_array`
+_ARRAY: Final = re.compile(r'\{[\w,."-]*\}')  # of `number_array`
 _LOG: Final = re.compile(r"pg_advisory_xact_lock(?:_shared)?\(\(?(?:7101|7102)\b")
 
 
@@ -97,7 +97,7 @@ def _flat(params: Any) -> Iterator[str]:
         if isinstance(value, (list, tuple)):
             yield from _flat(value)
         elif isinstance(value, str) and _ARRAY.fullmatch(value):
-            yield from value[1:-1].split(",")
+            yield from value[1:-1].replace('"', "").split(",")
         else:
             yield str(value)
 
