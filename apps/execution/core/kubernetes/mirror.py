@@ -40,7 +40,10 @@ class Mirror(Generic[T]):
 
     def replace(self, objects: Iterable[Mapping[str, Any]], version: str) -> None:
         """Replace all objects by those of a list."""
-        items = [value for each in objects if (value := self._value(each)) is not None]
+        listed = list(objects)
+        items = [value for each in listed if (value := self._value(each)) is not None]
+        names = set(map(_name, listed))
+        self.unread = {name: why for name, why in self.unread.items() if name in names}
         with self._lock:
             self._items = {self.key(value): value for value in items}
             # a list tells which objects are missing, and not how they ended
@@ -59,6 +62,8 @@ class Mirror(Generic[T]):
             raise _error(data)
         version = (data.get("metadata") or {}).get("resourceVersion", "")
         value = None if kind == "BOOKMARK" else self._value(data)
+        if kind == "DELETED":
+            self.unread.pop(_name(data), None)
         with self._lock:
             if value is not None:
                 self._put(kind, value)
@@ -76,7 +81,7 @@ class Mirror(Generic[T]):
 
     def _value(self, data: Mapping[str, Any]) -> T | None:
         """Return the value of an object; one that cannot be read hides no other."""
-        name = str((data.get("metadata") or {}).get("name"))
+        name = _name(data)
         try:
             value = self.read(data)
         except AnswerError as error:
@@ -104,6 +109,10 @@ class Mirror(Generic[T]):
         with self._lock:
             for key in keys:
                 self._deleted.pop(key, None)
+
+
+def _name(data: Mapping[str, Any]) -> str:
+    return str((data.get("metadata") or {}).get("name"))
 
 
 def _error(status: Mapping[str, Any]) -> Exception:
