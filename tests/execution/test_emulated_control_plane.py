@@ -189,3 +189,11 @@ def test_launches_are_requested_before_they_are_claimed() -> None:
     )
     holding(DatabaseControlPlane(worker="emulator-1", hooks=hooks)).claim_launches(7)
     assert requested == [("emulated", 7)]
+
+
+def test_claims_take_one_statement_if_nothing_is_open(django_assert_num_queries: Any) -> None:
+    backend = plane()
+    with django_assert_num_queries(1):
+        assert backend.claim_migrations(10) == []
+    with django_assert_num_queries(1):
+        assert backend.claim_profiling(10) == []

@@ -28,3 +28,20 @@ def test_the_statements_of_a_turn_do_not_depend_on_its_jobs() -> None:
     statements(worker, 1)
     few, many = statements(worker, 2), statements(worker, 20)
     assert len(few) == len(many)
+
+
+def test_a_turn_without_work_takes_one_statement() -> None:
+    factories.cluster(seen_cluster_s=3000.0)
+    build(*"ab")
+    worker = agent("agent-1")
+    statements(worker, 1)
+    assert len(statements(worker, 0)) == 1
+
+
+def test_a_turn_reads_the_change_log_once() -> None:
+    factories.cluster(seen_cluster_s=3000.0)
+    build(*"ab")
+    worker = agent("agent-1")
+    statements(worker, 1)
+    reads = [sql for sql in statements(worker, 1) if "FROM inventory_change WHERE seq >" in sql]
+    assert len(reads) == 1
