@@ -9,14 +9,32 @@ from django.db.models import Max, Min, Q, QuerySet
 from apps.accounts.core.principal import Principal
 from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse
 from apps.common.infrastructure.log_numbers import Log, complete_up_to
+from apps.operations.core.feed import is_visible
+from apps.operations.core.states import Topic
 from apps.operations.models import Event, IdempotencyKey, Operation, Retention
 
 
 def visible_to(principal: Principal) -> Q:
-    """Return the condition that the caller may see a row, by its ``project_id``."""
+    """Return the condition that the caller may see an event.
+
+    An event of an operation is visible to those who may see the operation; see `operations`.
+    """
     if principal.sees_everything():
         return Q()
-    return Q(project_id__isnull=True) | Q(project_id__in=list(principal.projects))
+    of_all = Q(project_id__isnull=True) & ~Q(topic=Topic.OPERATIONS)
+    mine = Q(project_id__in=list(principal.projects)) | Q(user_id=principal.user_id)
+    return of_all | mine
+
+
+def may_see(principal: Principal, event: Event) -> bool:
+    """Return True if the caller may see an event; see `visible_to`."""
+    return principal.sees_everything() or is_visible(
+        topic=event.topic,
+        project=event.project_id,
+        user=event.user_id,
+        reader=principal.user_id,
+        projects=principal.projects,
+    )
 
 
 def complete_seq(known: int = 0) -> int:

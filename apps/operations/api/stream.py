@@ -80,7 +80,8 @@ def sse(name: str, data: Any, seq: int | None = None) -> bytes:
 
 def _item(event: Event) -> Item:
     project = str(event.project_id) if event.project_id else None
-    return Item(event.seq, event.topic, event.subject, project, message(event))
+    user = str(event.user_id) if event.user_id else None
+    return Item(event.seq, event.topic, event.subject, project, message(event), user)
 
 
 def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -288,6 +289,7 @@ async def _feed(principal: Principal, since: str, topics: frozenset[str]) -> Fee
         position=high,
         topics=topics,
         projects=None if everything else frozenset(str(key) for key in principal.projects),
+        user=str(principal.user_id),
     )
     if since.isascii() and since.isdigit() and len(since) <= MAX_DIGITS:
         position = int(since)
