@@ -16,6 +16,8 @@ BERTH_RATES: dict[str, int | None] = {
     "stream": whole("BERTH_RATE_STREAM", 600, least=1),
     "output": whole("BERTH_RATE_OUTPUT", 60000, least=1),
 }
+# Max open event streams of one user in a stream process; all tokens and sessions count together.
+BERTH_STREAMS_PER_USER = whole("BERTH_STREAMS_PER_USER", 32, least=1)
 # True: /metrics needs no token (if only the monitoring system can reach it).
 BERTH_METRICS_OPEN = flag("BERTH_METRICS_OPEN", default=False)
 

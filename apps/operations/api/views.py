@@ -202,7 +202,8 @@ class TicketView(ApiView):
 class StreamRedirect(ApiView):
     """Server-sent events; served by a process of its own.
 
-    Events of an operation are sent to those who may read the operation.
+    Events of an operation are sent to those who may read the operation. The number of open streams
+    per user is limited: one more is answered with 429 and Retry-After.
     """
 
     rate_class = "stream"
