@@ -299,7 +299,7 @@ def _topics(value: str) -> frozenset[str]:
 
 
 async def _feed(principal: Principal, since: str, topics: frozenset[str]) -> Feed:
-    low, high, newest = await query(selectors.event_bounds)
+    low, high, newest = await query(selectors.resume_bounds)
     everything = principal.sees_everything()
     feed = Feed(
         position=high,

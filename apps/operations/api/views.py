@@ -106,7 +106,7 @@ class ChangesView(ApiView):
     def get(self, request: Request) -> Response:
         """Return the events after a position, or wait for the next one."""
         params = request.query_params
-        low, high, newest = selectors.event_bounds()
+        low, high, newest = selectors.resume_bounds()
         wait_s = read(
             "wait", params.get("wait", "0"), lambda v: read_int(v, low=0, high=MAX_WAIT_S)
         )
