@@ -21,7 +21,9 @@ class Event(models.Model):
     topic = models.CharField(max_length=16, choices=[(t.value, t.value) for t in Topic])
     kind = models.CharField(max_length=48)  # e.g. "job.updated"
     subject = models.CharField(max_length=64)  # id of the object
-    project_id = models.UUIDField(null=True)  # null: every signed-in user may see it
+    # null: every signed-in user may see it, unless it is of an operation
+    project_id = models.UUIDField(null=True)
+    user_id = models.UUIDField(null=True)  # who started the operation, and may see its events
     request_id = models.CharField(max_length=64, blank=True)
     data = models.JSONField(default=dict)
 

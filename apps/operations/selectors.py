@@ -8,15 +8,33 @@ from django.db.models import Max, Min, Q, QuerySet
 
 from apps.accounts.core.principal import Principal
 from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse
-from apps.common.infrastructure.log_numbers import Log, complete_up_to
+from apps.common.infrastructure.log_numbers import Log, complete_up_to, last_drawn
+from apps.operations.core.feed import is_visible
+from apps.operations.core.states import Topic
 from apps.operations.models import Event, IdempotencyKey, Operation, Retention
 
 
 def visible_to(principal: Principal) -> Q:
-    """Return the condition that the caller may see a row, by its ``project_id``."""
+    """Return the condition that the caller may see an event.
+
+    An event of an operation is visible to those who may see the operation; see `operations`.
+    """
     if principal.sees_everything():
         return Q()
-    return Q(project_id__isnull=True) | Q(project_id__in=list(principal.projects))
+    of_all = Q(project_id__isnull=True) & ~Q(topic=Topic.OPERATIONS)
+    mine = Q(project_id__in=list(principal.projects)) | Q(user_id=principal.user_id)
+    return of_all | mine
+
+
+def may_see(principal: Principal, event: Event) -> bool:
+    """Return True if the caller may see an event; see `visible_to`."""
+    return principal.sees_everything() or is_visible(
+        topic=event.topic,
+        project=event.project_id,
+        user=event.user_id,
+        reader=principal.user_id,
+        projects=principal.projects,
+    )
 
 
 def complete_seq(known: int = 0) -> int:
@@ -58,6 +76,22 @@ def event_bounds() -> EventBounds:
         return EventBounds(0, 0, 0)
     complete = complete_up_to(Log.EVENTS, seen["newest"])
     return EventBounds(seen["lowest"], complete, seen["newest"])
+
+
+def resume_bounds() -> EventBounds:
+    """Return the bounds of the event log for a reader that resumes from a position.
+
+    If no event is stored, all events up to the last number drawn have been deleted, or their
+    transactions have not ended: ``lowest`` is the lowest number that may appear.
+    """
+    bounds = event_bounds()
+    if bounds.newest:
+        return bounds
+    # In this order: the entries up to ``complete`` are visible to the last statement.
+    drawn = last_drawn(Log.EVENTS)
+    complete = complete_up_to(Log.EVENTS, drawn)
+    bounds = event_bounds()
+    return bounds if bounds.newest else EventBounds(complete + 1, complete, drawn)
 
 
 def operations(principal: Principal) -> QuerySet[Operation]:

@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from apps.accounts.api.audit_views import FILTERS
 from apps.accounts.infrastructure.actor import current_actor
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.services import Act, record_act
@@ -25,6 +26,7 @@ from apps.workloads.models import Application
 from tests import factories
 from tests.api.cluster import build_cluster
 from tests.api.conftest import Speak
+from tests.api.schema import schema
 from tests.placement import rebalancing_world as moves
 from tests.placement.front_world import preference_set
 
@@ -294,6 +296,18 @@ def test_an_export_is_itself_recorded(root: APIClient) -> None:
 @pytest.mark.parametrize("query", ["", "?as=xml", "?as=csv&colour=red", "?as=csv&via=pigeon"])
 def test_an_export_that_is_not_understood_is_refused(root: APIClient, query: str) -> None:
     assert root.get(EXPORT + query).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["colour", "fields", "omit", "limit", "cursor", "ordering"])
+def test_an_export_refuses_a_parameter_that_it_does_not_know(root: APIClient, name: str) -> None:
+    response = root.get(f"{EXPORT}?as=csv&{name}=id")
+    assert (response.status_code, response.json()["code"]) == (400, "unknown_parameter")
+    assert response.json()["detail"].startswith(f"{name} is not a parameter of this route; known:")
+
+
+def test_the_schema_of_the_export_names_the_parameters_that_it_accepts() -> None:
+    declared = schema()["paths"]["/api/v1/audit/export/"]["get"]["parameters"]
+    assert {row["name"] for row in declared if row["in"] == "query"} == {"as", *FILTERS}
 
 
 @pytest.mark.django_db(transaction=True)

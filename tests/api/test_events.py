@@ -68,6 +68,28 @@ def test_a_deleted_position_is_gone(api: APIClient) -> None:
     assert response.json()["position"] == last.pk
 
 
+def test_a_position_before_the_last_event_of_an_emptied_log_is_gone(api: APIClient) -> None:
+    submitted(api)
+    submitted(api)
+    first, *_, last = Event.objects.order_by("seq").values_list("seq", flat=True)
+    Event.objects.all().delete()
+    response = api.get(f"{CHANGES}?since={first}")
+    assert (response.status_code, response.json()["code"]) == (410, "stream_position_gone")
+    assert response.json()["position"] == last
+
+
+@pytest.mark.parametrize("since", ["", "?since={last}", "?since=0", "?since={later}"])
+def test_other_positions_of_an_emptied_log_go_on(api: APIClient, since: str) -> None:
+    submitted(api)
+    last = Event.objects.latest("seq").seq
+    Event.objects.all().delete()
+    page = api.get(CHANGES + since.format(last=last, later=last + 1_000_000)).json()
+    assert page["results"] == []
+    submitted(api)
+    after = api.get(f"{CHANGES}?since={page['position']}").json()["results"]
+    assert [event["kind"] for event in after] == ["job.submitted"]
+
+
 @pytest.mark.parametrize("query", ["wait=31", "since=-1", "limit=0", "topics=weather", "sinc=1"])
 def test_impossible_waits_are_refused(api: APIClient, query: str) -> None:
     assert api.get(f"{CHANGES}?{query}").status_code == 400

@@ -287,13 +287,15 @@ def test_reading_does_not_use_up_submitting(api: APIClient, settings: Settings) 
 
 
 @pytest.mark.broker
-def test_rates_are_counted_per_token(
-    api: APIClient, submitter: User, as_user: Speak, settings: Settings
+def test_rates_are_counted_per_user_with_all_tokens_and_sessions(
+    api: APIClient, submitter: User, viewer: User, as_user: Speak, settings: Settings
 ) -> None:
-    other = as_user(submitter)
+    second, other, browser = as_user(submitter), as_user(viewer), APIClient()
+    browser.force_login(submitter)
     settings.BERTH_RATES = {"read": 1}
-    api.get("/api/v1/me/")
-    assert other.get("/api/v1/me/").status_code == 200
+    speaking = (api, second, browser, other)
+    statuses = [client.get("/api/v1/me/").status_code for client in speaking]
+    assert statuses == [200, 429, 429, 200]
 
 
 def test_requests_pass_while_redis_is_away(api: APIClient, settings: Settings) -> None:

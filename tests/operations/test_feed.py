@@ -1,5 +1,7 @@
 """Events that a slow, late or unauthorised reader of the stream receives."""
 
+import pytest
+
 from apps.operations.core.feed import MAX_PENDING, Feed, Item
 
 
@@ -32,6 +34,29 @@ def test_other_topics_and_projects_are_left_out() -> None:
     feed = Feed(position=0, topics=frozenset({"jobs"}), projects=frozenset({"mine"}))
     feed.offer([item(1, topic="servers"), item(2, project="theirs"), item(3, project="mine")])
     assert [i.seq for i in feed.take()] == [3]
+
+
+@pytest.mark.parametrize(
+    ("project", "user", "seen"),
+    [
+        (None, None, False),
+        (None, "other", False),
+        ("theirs", "other", False),
+        (None, "me", True),
+        ("theirs", "me", True),
+        ("mine", "other", True),
+    ],
+)
+def test_events_of_an_operation_are_for_its_user_and_project(
+    project: str | None, user: str | None, *, seen: bool
+) -> None:
+    event = Item(1, "operations", "o", project, b"", user)
+    feed = Feed(position=0, projects=frozenset({"mine"}), user="me")
+    feed.offer([event])
+    assert feed.take() == ([event] if seen else [])
+    everything = Feed(position=0, projects=None, user="me")
+    everything.offer([event])
+    assert everything.take() == [event]
 
 
 def test_a_slow_reader_gets_the_latest_per_subject() -> None:

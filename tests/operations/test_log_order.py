@@ -17,7 +17,7 @@ from apps.inventory.selectors import changes_since, topology_version
 from apps.inventory.services import NewChange, append_changes
 from apps.operations import models as operations
 from apps.operations.core.states import Topic
-from apps.operations.selectors import complete_seq, event_bounds, events_after
+from apps.operations.selectors import complete_seq, event_bounds, events_after, resume_bounds
 from apps.operations.services import NewEvent, record_events
 from tests.races import PATIENCE_S, meanwhile
 from tests.scheduling.world import at_once
@@ -206,6 +206,17 @@ def test_the_bounds_of_the_log_stop_at_an_open_transaction() -> None:
         meanwhile(lambda: _write_events(1))
         lowest, complete, newest = meanwhile(event_bounds)
     assert (complete - lowest, newest - lowest) == (1, 3)
+
+
+def test_the_bounds_of_an_emptied_log_stop_at_an_open_transaction() -> None:
+    _write_events(2)
+    last = operations.Event.objects.latest("seq").seq
+    operations.Event.objects.all().delete()
+    assert meanwhile(resume_bounds) == (last + 1, last, last)
+    with transaction.atomic():
+        _write_events(1)
+        assert meanwhile(resume_bounds) == (last + 1, last, last + 1)
+    assert meanwhile(resume_bounds) == (last + 1, last + 1, last + 1)
 
 
 def test_a_new_version_of_the_servers_is_not_hidden_by_a_later_one() -> None:

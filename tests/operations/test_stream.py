@@ -78,6 +78,36 @@ def test_a_position_that_was_deleted_is_answered_with_a_gap(bearer: dict[str, st
     run(follow)
 
 
+def test_a_position_in_an_emptied_log_is_answered_with_a_gap(bearer: dict[str, str]) -> None:
+    async def follow() -> None:
+        await happen("a", "b", "c")
+        first = (await sync_to_async(Event.objects.earliest)("seq")).seq
+        await sync_to_async(Event.objects.all().delete)()
+        async with Reader({**bearer, "Last-Event-ID": str(first)}) as reader:
+            events = await reader.events(2)
+            await happen("d")
+            later = await reader.events(3)
+        assert [name for name, _ in events] == ["hello", "gap"]
+        assert events[1][1]["position"] == first + 2
+        assert subjects(later) == ["d"]
+
+    run(follow)
+
+
+def test_the_last_position_of_an_emptied_log_has_no_gap(bearer: dict[str, str]) -> None:
+    async def follow() -> None:
+        await happen("a", "b")
+        last = (await sync_to_async(Event.objects.latest)("seq")).seq
+        await sync_to_async(Event.objects.all().delete)()
+        async with Reader({**bearer, "Last-Event-ID": str(last)}) as reader:
+            await reader.events(1)
+            await happen("c")
+            events = await reader.events(2)
+        assert [name for name, _ in events] == ["hello", "job.updated"]
+
+    run(follow)
+
+
 def prune_all_but_last() -> None:
     from apps.operations.models import Event  # noqa: PLC0415
 

@@ -291,3 +291,48 @@ def test_a_stream_stays_open_while_its_rights_are_the_same(
             assert subjects(await reader.events(2)) == ["still here"]
 
     run(follow)
+
+
+def test_streams_of_one_user_are_limited_with_all_tokens_and_sessions(
+    user: User, bearer: dict[str, str], settings: Settings
+) -> None:
+    settings.BERTH_STREAMS_PER_USER = 2
+    browser = Client()
+    browser.force_login(user)
+    session = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
+    second = {"Authorization": f"Bearer {create_token(user=user, name='second').secret}"}
+    other = create_user(username="otto", password=None, role=Role.VIEWER)
+    others = {"Authorization": f"Bearer {create_token(user=other, name='t').secret}"}
+
+    async def follow() -> None:
+        async with Reader(bearer) as first:
+            await first.events(1)
+            async with Reader(session) as page:
+                await page.events(1)
+                async with Reader(second) as refused, Reader(others) as accepted:
+                    await refused.until(lambda text: "code" in text)
+                    await accepted.events(1)
+            async with Reader(second) as again:
+                await again.events(1)
+        problem = json.loads(refused.text)
+        assert (refused.status, problem["code"]) == (429, "too_many_requests")
+        assert "sue has 2 open event streams, and at most 2" in problem["detail"]
+        assert refused.headers["retry-after"] == "10"
+        assert (accepted.status, again.status) == (200, 200)
+
+    run(follow)
+
+
+def test_streams_that_are_opened_at_once_do_not_exceed_the_limit(
+    bearer: dict[str, str], settings: Settings
+) -> None:
+    settings.BERTH_STREAMS_PER_USER = 2
+
+    async def follow() -> None:
+        async with Reader(bearer) as a, Reader(bearer) as b, Reader(bearer) as c:
+            readers = [a, b, c]
+            for reader in readers:
+                await reader.until(lambda text: "data: " in text or "code" in text)
+        assert sorted(reader.status for reader in readers) == [200, 200, 429]
+
+    run(follow)

@@ -92,6 +92,7 @@ class AuditExport(ApiView):
 
     read_role = Role.ADMIN
     query_parameters: ClassVar = frozenset({"as", *FILTERS})
+    has_fields = False
 
     @extend_schema(
         parameters=[

@@ -1,4 +1,4 @@
-"""Rate limits per caller and class of request, counted in Redis in one-minute windows."""
+"""Rate limits per user, or agent, and class of request, counted in Redis in one-minute windows."""
 
 import logging
 import time
@@ -35,7 +35,7 @@ class Rate:
 
 
 class ClassThrottle(BaseThrottle):
-    """Limits the requests of a caller by rate class.
+    """Limits the requests of a user by rate class, with all tokens and sessions together.
 
     The class is the view's ``rate_class``; the default is submit for writes and read for reads.
     While Redis is unreachable there is no limit: refusing all requests would be worse.
@@ -66,8 +66,8 @@ class ClassThrottle(BaseThrottle):
 
 
 def _caller(request: Request) -> str:
-    token_id = getattr(request.auth, "token_id", None)
-    return str(token_id or getattr(request.user, "pk", None) or request.META.get(ADDRESS))
+    """Return the user, however many tokens and sessions it has; an agent; or the address."""
+    return str(getattr(request.user, "pk", None) or request.META.get(ADDRESS))
 
 
 _clients: dict[str, redis.Redis] = {}

@@ -119,7 +119,7 @@ class BerthSchema(AutoSchema):
             found += [_query(name, *known[name]) for name in view.list_parameters]
             found += [_query(n, f.description, dict(f.schema)) for n, f in view.filters.items()]
         if isinstance(view, ApiView) and self.method == "GET":
-            if not isinstance(view, ListView):
+            if view.has_fields and not isinstance(view, ListView):
                 found += [_query(n, d, s) for n, (d, s) in SHAPE_PARAMETERS.items()]
             if view.has_tags:
                 found.append(_header("If-None-Match", "Respond 304 if this tag is current."))

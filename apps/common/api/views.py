@@ -39,6 +39,7 @@ class ApiView(APIView):
     """Base of all API views: checks query parameters, retries deadlocks, sends rate headers."""
 
     query_parameters: ClassVar[frozenset[str]] = frozenset()
+    has_fields: ClassVar[bool] = True  # GET accepts fields and omit
     has_tags: ClassVar[bool] = True  # GET sends an entity tag, and 304 to a caller who has it
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -46,7 +47,8 @@ class ApiView(APIView):
         super().initial(request, *args, **kwargs)
         is_read = request.method in {"GET", "HEAD"}
         if not (is_read and isinstance(self, ListView)):
-            known = self.query_parameters | (SHAPE_PARAMETERS.keys() if is_read else set())
+            is_shaped = is_read and self.has_fields
+            known = self.query_parameters | (SHAPE_PARAMETERS.keys() if is_shaped else set())
             refuse_unknown(request.query_params, known)
         name = (request.method or "").lower()
         if name in {"post", "put", "patch", "delete"} and hasattr(self, name):

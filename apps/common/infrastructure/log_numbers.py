@@ -65,6 +65,13 @@ def draw_numbers(log: Log, count: int) -> list[int]:
     return [number for (number,) in rows]
 
 
+def last_drawn(log: Log) -> int:
+    """Return the last number drawn, whether its entry exists or not; 0 if none was drawn."""
+    sql = "SELECT coalesce(pg_sequence_last_value(%s::regclass), 0)"
+    ((number,),) = fetch_prepared(sql, [SEQUENCES[log]])
+    return int(number)
+
+
 def complete_up_to(log: Log, newest: int) -> int:
     """Return a number up to which no further entry can appear.
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 
 from apps.accounts.core.principal import Credential, Principal
@@ -80,7 +81,8 @@ def sse(name: str, data: Any, seq: int | None = None) -> bytes:
 
 def _item(event: Event) -> Item:
     project = str(event.project_id) if event.project_id else None
-    return Item(event.seq, event.topic, event.subject, project, message(event))
+    user = str(event.user_id) if event.user_id else None
+    return Item(event.seq, event.topic, event.subject, project, message(event), user)
 
 
 def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -267,7 +269,22 @@ async def _admit(scope: Scope, headers: dict[str, str]) -> Client:
     credential, principal = caller
     since = headers.get("last-event-id") or params.get("since", [""])[0]
     feed = await _feed(principal, since, _topics(params.get("topics", [""])[0]))
+    # Last, with no await before the client joins: two requests cannot both take the last stream.
+    _require_stream_left(principal)
     return Client(credential, principal, feed)
+
+
+def _require_stream_left(principal: Principal) -> None:
+    """Refuse another stream of a user who has the maximum, by all tokens and sessions."""
+    limit = settings.BERTH_STREAMS_PER_USER
+    count = sum(client.principal.user_id == principal.user_id for client in _hub().clients)
+    if count >= limit:
+        raise ProblemError(
+            ProblemCode.TOO_MANY_REQUESTS,
+            f"{principal.username} has {count} open event streams, and at most {limit} are"
+            " accepted per user. Close one, or follow /api/v1/changes/ instead.",
+            headers={"Retry-After": "10"},
+        )
 
 
 def _topics(value: str) -> frozenset[str]:
@@ -282,12 +299,13 @@ def _topics(value: str) -> frozenset[str]:
 
 
 async def _feed(principal: Principal, since: str, topics: frozenset[str]) -> Feed:
-    low, high, newest = await query(selectors.event_bounds)
+    low, high, newest = await query(selectors.resume_bounds)
     everything = principal.sees_everything()
     feed = Feed(
         position=high,
         topics=topics,
         projects=None if everything else frozenset(str(key) for key in principal.projects),
+        user=str(principal.user_id),
     )
     if since.isascii() and since.isdigit() and len(since) <= MAX_DIGITS:
         position = int(since)

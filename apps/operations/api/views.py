@@ -53,7 +53,10 @@ POLL_S: Final = 0.25
 
 
 class EventList(ListView):
-    """Events, newest first; `subject` selects one object."""
+    """Events, newest first; `subject` selects one object.
+
+    Events of an operation are shown to those who may read the operation.
+    """
 
     row_serializer = EventSerializer
     orders: ClassVar = {
@@ -81,7 +84,10 @@ class EventList(ListView):
 
 
 class ChangesView(ApiView):
-    """The event stream for scripts: a long poll from a position."""
+    """The event stream for scripts: a long poll from a position.
+
+    Events of an operation are sent to those who may read the operation.
+    """
 
     rate_class = "stream"
     query_parameters = frozenset({"since", "wait", "limit", "topics"})
@@ -100,7 +106,7 @@ class ChangesView(ApiView):
     def get(self, request: Request) -> Response:
         """Return the events after a position, or wait for the next one."""
         params = request.query_params
-        low, high, newest = selectors.event_bounds()
+        low, high, newest = selectors.resume_bounds()
         wait_s = read(
             "wait", params.get("wait", "0"), lambda v: read_int(v, low=0, high=MAX_WAIT_S)
         )
@@ -147,7 +153,7 @@ def _wait_for(
         mine = [
             event
             for event in events
-            if principal.sees(event.project_id) and (not topics or event.topic in topics)
+            if selectors.may_see(principal, event) and (not topics or event.topic in topics)
         ]
         if mine or time.monotonic() >= until:
             return mine, position
@@ -194,7 +200,11 @@ class TicketView(ApiView):
 
 
 class StreamRedirect(ApiView):
-    """Server-sent events; served by a process of its own."""
+    """Server-sent events; served by a process of its own.
+
+    Events of an operation are sent to those who may read the operation. The number of open streams
+    per user is limited: one more is answered with 429 and Retry-After.
+    """
 
     rate_class = "stream"
     query_parameters = frozenset({"topics", "since", "ticket"})

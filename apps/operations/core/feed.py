@@ -4,21 +4,49 @@ A reader that keeps up gets every event. A slow reader gets only the latest even
 An even slower one gets a gap with the position from which to list again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from apps.operations.core.states import Topic
 
 MAX_PENDING: Final = 1000
 
 
 class Item(NamedTuple):
-    """One event with its bytes, which all readers share."""
+    """One event with its bytes, which all readers share.
+
+    Attributes
+    ----------
+    project : id of the owning project, or None
+    user : id of the user who started the operation of the event, or None
+    """
 
     seq: int
     topic: str
     subject: str
     project: str | None
     message: bytes
+    user: str | None = None
+
+
+def is_visible(
+    *, topic: str, project: object, user: object, reader: object, projects: Container[object]
+) -> bool:
+    """Return True if a reader who does not see everything may see an event.
+
+    Events of an operation are visible to the user who started it and in its project. Other events
+    without a project are visible to everyone.
+
+    Parameters
+    ----------
+    project, user : ids of the event's project and of the user who started its operation, or None
+    reader : id of the reader
+    projects : ids of the reader's projects
+    """
+    if project in projects or (user is not None and user == reader):
+        return True
+    return project is None and topic != Topic.OPERATIONS
 
 
 @dataclass(slots=True)
@@ -29,12 +57,14 @@ class Feed:
     ----------
     position : last number delivered; events at or below it are duplicates
     topics : requested topics; empty means all
-    projects : ids of the projects that the reader may see; None means all
+    projects : ids of the projects that the reader may see; None means all events
+    user : id of the reader
     """
 
     position: int
     topics: frozenset[str] = frozenset()
     projects: frozenset[str] | None = None
+    user: str | None = None
     pending: list[Item] = field(default_factory=list)
     has_gap: bool = False
     _highest: int = 0
@@ -43,7 +73,13 @@ class Feed:
         """Return True if the reader requested the event and may see it."""
         if self.topics and item.topic not in self.topics:
             return False
-        return item.project is None or self.projects is None or item.project in self.projects
+        return self.projects is None or is_visible(
+            topic=item.topic,
+            project=item.project,
+            user=item.user,
+            reader=self.user,
+            projects=self.projects,
+        )
 
     def offer(self, items: Iterable[Item]) -> None:
         """Add new events, in order."""

@@ -25,7 +25,9 @@ class NewEvent:
     kind : e.g. "job.updated"
     subject : id of the object
     data : what changed, compact, plain JSON
-    project_id : the owning project; None if every signed-in user may see the event
+    project_id : the owning project; None if every signed-in user may see the event, unless it is
+        of an operation
+    user_id : who started the operation of the event and may see it, too
     request_id : the correlation id; empty for the id of the current request
     """
 
@@ -34,15 +36,17 @@ class NewEvent:
     subject: str
     data: Mapping[str, Any] = field(default_factory=dict)
     project_id: UUID | None = None
+    user_id: UUID | None = None
     request_id: str = ""
 
 
 _INSERT_EVENTS: Final = f"""
 WITH announced AS MATERIALIZED (SELECT {announcement(Log.EVENTS)})
-INSERT INTO operations_event (at, topic, kind, subject, project_id, request_id, data)
-SELECT %s::timestamptz, topic, kind, subject, project_id, request_id, data::jsonb
-FROM announced, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::text[], %s::text[])
-     WITH ORDINALITY AS new(topic, kind, subject, project_id, request_id, data, place)
+INSERT INTO operations_event (at, topic, kind, subject, project_id, user_id, request_id, data)
+SELECT %s::timestamptz, topic, kind, subject, project_id, user_id, request_id, data::jsonb
+FROM announced, unnest(%s::text[], %s::text[], %s::text[], %s::uuid[], %s::uuid[], %s::text[],
+                       %s::text[])
+     WITH ORDINALITY AS new(topic, kind, subject, project_id, user_id, request_id, data, place)
 ORDER BY place
 """  # noqa: S608 - no input is interpolated
 
@@ -56,7 +60,6 @@ def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> 
     if not events:
         return
     request_id = current_request_id()
-    projects = (event.project_id for event in events)
     fetch_prepared(
         _INSERT_EVENTS,
         [
@@ -64,11 +67,16 @@ def record_events(events: Sequence[NewEvent], *, at: datetime | None = None) -> 
             text_array(event.topic for event in events),
             text_array(event.kind for event in events),
             text_array(event.subject for event in events),
-            text_array(str(project) if project else None for project in projects),
+            text_array(_text(event.project_id) for event in events),
+            text_array(_text(event.user_id) for event in events),
             text_array(event.request_id or request_id for event in events),
             text_array(orjson.dumps(event.data).decode() for event in events),
         ],
     )
+
+
+def _text(key: UUID | None) -> str | None:
+    return None if key is None else str(key)
 
 
 def prune_events(*, before: datetime | None) -> int:

@@ -310,6 +310,7 @@ def _event(operation: Operation, kind: str) -> NewEvent:
         kind=kind,
         subject=str(operation.pk),
         project_id=operation.project_id,
+        user_id=operation.created_by_id,
         data={
             "kind": operation.kind,
             "status": operation.status,
