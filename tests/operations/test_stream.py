@@ -13,7 +13,7 @@ from apps.accounts.services import (
     join_project,
 )
 from apps.common.infrastructure.log_numbers import Log
-from apps.operations.api.stream import message
+from apps.operations.api.server_sent_events import message
 from apps.operations.core.states import Topic
 from apps.operations.models import Event
 from apps.operations.services import prune_events

@@ -21,11 +21,11 @@ from django.db import DatabaseError, close_old_connections
 from apps.accounts.core.principal import Credential, Principal
 from apps.accounts.selectors import current_principals
 from apps.common.api.problems import MEDIA_TYPE, ProblemError, problem_body
-from apps.common.api.representations import time
 from apps.common.core.ids import uuid7
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from apps.common.infrastructure.queues import report_streams
 from apps.operations import selectors
+from apps.operations.api.server_sent_events import item_of, sse
 from apps.operations.api.stream_auth import authenticate, is_known_host, may_read_from
 from apps.operations.core.feed import Feed, Item
 from apps.operations.core.states import Topic
@@ -44,45 +44,6 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _logger = logging.getLogger(__name__)
-
-# Names of SSE events; the exact kind of the event is in the data.
-_NAMES: Final = {
-    Topic.JOBS: "job.updated",
-    Topic.DECISIONS: "decision.created",
-    Topic.SERVERS: "server.updated",
-    Topic.APPLICATIONS: "application.updated",
-    Topic.OPERATIONS: "operation.progress",
-    Topic.FRONTS: "front.updated",
-    Topic.PLANS: "plan.updated",
-    Topic.CLUSTER: "cluster.updated",
-}
-
-
-def message(event: Event) -> bytes:
-    """Return the bytes of an event."""
-    data = {
-        "id": event.seq,
-        "kind": event.kind,
-        "topic": event.topic,
-        "subject": event.subject,
-        "at": time(event.at),
-        "request_id": event.request_id,
-        "data": event.data,
-    }
-    return sse(_NAMES[Topic(event.topic)], data, event.seq)
-
-
-def sse(name: str, data: Any, seq: int | None = None) -> bytes:
-    """Return one server-sent event."""
-    head = "" if seq is None else f"id: {seq}\n"
-    body = json.dumps(data, separators=(",", ":"))
-    return f"{head}event: {name}\ndata: {body}\n\n".encode()
-
-
-def _item(event: Event) -> Item:
-    project = str(event.project_id) if event.project_id else None
-    user = str(event.user_id) if event.user_id else None
-    return Item(event.seq, event.topic, event.subject, project, message(event), user)
 
 
 def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -159,7 +120,7 @@ class Hub:
                 continue
             if events:
                 self.position = events[-1].seq
-                items = [_item(event) for event in events]
+                items = [item_of(event) for event in events]
                 for client in list(self.clients):
                     client.offer(items)
             if len(events) < PAGE:
@@ -347,7 +308,7 @@ async def _catch_up(client: Client, complete: int) -> None:
     """
     position = client.feed.position
     while events := await query(_page, position, complete):
-        client.offer([_item(event) for event in events])
+        client.offer([item_of(event) for event in events])
         position = events[-1].seq
         if len(events) < PAGE:
             return
