@@ -9,8 +9,12 @@ class WorkloadsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Rename the applications of a project with the project."""
-        from apps.accounts.services import rename_with_projects  # noqa: PLC0415
-        from apps.workloads.services import follow_rename  # noqa: PLC0415
+        """Rename the applications of a project when it is renamed or deleted."""
+        from apps.accounts.services import (  # noqa: PLC0415
+            rename_with_projects,
+            retire_with_projects,
+        )
+        from apps.workloads.services import follow_deletion, follow_rename  # noqa: PLC0415
 
         rename_with_projects(follow_rename)
+        retire_with_projects(follow_deletion)

@@ -10,6 +10,7 @@ from apps.accounts.services.projects import (
     keep_open,
     remove_membership,
     rename_with_projects,
+    retire_with_projects,
     set_membership,
     update_project,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "rename_session",
     "rename_with_projects",
     "reset_password",
+    "retire_with_projects",
     "revoke_session",
     "revoke_token",
     "secret_of",

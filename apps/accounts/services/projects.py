@@ -25,6 +25,9 @@ DEFAULT_PROJECT: Final = "default"
 # locked. Each locks what it renames, and returns the function that renames it after that lock.
 Renamer = Callable[[str, str], Callable[[], None]]
 _RENAMERS: Final[list[Renamer]] = []
+# The same for the deletion of a project: called with its name.
+Retirer = Callable[[str], Callable[[], None]]
+_RETIRERS: Final[list[Retirer]] = []
 
 
 def ensure_project(name: str) -> Project:
@@ -106,6 +109,11 @@ def rename_with_projects(renamer: Renamer) -> None:
     _RENAMERS.append(renamer)
 
 
+def retire_with_projects(retirer: Retirer) -> None:
+    """Release the name of a deleted project in an app that this one does not know."""
+    _RETIRERS.append(retirer)
+
+
 def keep_open(project_id: UUID) -> str | None:
     """Keep a project from being archived or renamed until the transaction ends.
 
@@ -123,18 +131,26 @@ def keep_open(project_id: UUID) -> str | None:
 def delete_project(project_id: UUID) -> None:
     """Delete a project without jobs, and its memberships.
 
+    A later project of the same name gets nothing of it.
+
     Raises
     ------
-    ConflictError : it has jobs.
+    ConflictError : it has jobs, or it changes at the same time.
     """
     with transaction.atomic():
+        known = Project.objects.values_list("name", flat=True).filter(pk=project_id).first()
+        followers = [] if known is None else [retirer(known) for retirer in _RETIRERS]
         project = _locked(project_id)
         before, name = _state(project), project.name
+        if name != known:
+            raise ConflictError(f"The project {known} was renamed to {name} meanwhile.")
         try:
             project.delete()
         except ProtectedError as error:
             raise ConflictError(f"The project {name} has jobs: archive it instead.") from error
         record_act(Act("project.deleted", str(project_id), name, before))
+        for follow in followers:
+            follow()
 
 
 def set_membership(*, user: User, project: Project, role: Role) -> Membership:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
 
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.workloads.core import archives
@@ -247,6 +248,19 @@ def owned_application(project: str, application: str) -> str:
     if application.startswith(prefix):
         return application
     return f"{prefix}{application}"[:MAX_APPLICATION].rstrip("._:/+-")
+
+
+def orphaned_application(project: str, application: str, *, key: UUID) -> str:
+    """Return the name of an application whose project is deleted; no project can own it.
+
+    Parameters
+    ----------
+    project : the deleted project, whose prefix ``application`` has
+    key : id of the application, which makes the name unique
+    """
+    rest = application.removeprefix(owner_prefix(project))
+    name = f"deleted.{key.hex}:{rest}"  # names of projects have no dot
+    return name[:MAX_APPLICATION].rstrip("._:/+-")
 
 
 def owner_prefix(project: str) -> str:

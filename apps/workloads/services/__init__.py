@@ -6,6 +6,7 @@ until commit. Callers make their other writes first.
 
 from apps.workloads.services.applications import (
     create_application,
+    follow_deletion,
     follow_rename,
     update_application,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "end_jobs",
     "end_unplaced",
     "fail_waiting",
+    "follow_deletion",
     "follow_rename",
     "grow_jobs",
     "join_shapes",

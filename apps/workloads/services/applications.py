@@ -11,7 +11,7 @@ from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
 from apps.operations.services import NewEvent, record_events
-from apps.workloads.core.commands import MAX_APPLICATION, owner_prefix
+from apps.workloads.core.commands import MAX_APPLICATION, orphaned_application, owner_prefix
 from apps.workloads.models import Application
 
 
@@ -69,6 +69,24 @@ def follow_rename(name: str, to: str) -> Callable[[], None]:
     the function that renames them in the same transaction, once the project is locked. It raises
     `ConflictError` if a new name is too long or in use, or a job has added an application.
     """
+    prefix, new_prefix = owner_prefix(name), owner_prefix(to)
+    return _renamer(name, lambda row: new_prefix + row.name.removeprefix(prefix))
+
+
+def follow_deletion(name: str) -> Callable[[], None]:
+    """Lock the applications that only one project profiles, before the project is deleted.
+
+    Their measurements and profiles are kept, but a later project of the same name does not get
+    them.
+
+    Returns
+    -------
+    as `follow_rename`
+    """
+    return _renamer(name, lambda row: orphaned_application(name, row.name, key=row.pk))
+
+
+def _renamer(name: str, new_name: Callable[[Application], str]) -> Callable[[], None]:
     # Not FOR UPDATE: a job that the lock of the project waits for may refer to the application.
     rows = _owned(name).select_for_update(no_key=True).order_by("pk")
     known = {row.pk for row in rows}
@@ -77,7 +95,7 @@ def follow_rename(name: str, to: str) -> Callable[[], None]:
         owned = list(_owned(name))
         if not {row.pk for row in owned} <= known:
             raise ConflictError(f"A job has added an application to {name} meanwhile: try again.")
-        _rename(sorted(owned, key=lambda row: row.name), owner_prefix(name), owner_prefix(to))
+        _rename(sorted(owned, key=lambda row: row.name), new_name)
 
     return follow
 
@@ -86,8 +104,8 @@ def _owned(project: str) -> QuerySet[Application]:
     return Application.objects.filter(name__startswith=owner_prefix(project))
 
 
-def _rename(applications: Sequence[Application], prefix: str, to: str) -> None:
-    """Replace the beginning of names.
+def _rename(applications: Sequence[Application], new_name: Callable[[Application], str]) -> None:
+    """Rename applications.
 
     Parameters
     ----------
@@ -95,7 +113,7 @@ def _rename(applications: Sequence[Application], prefix: str, to: str) -> None:
     """
     names = [row.name for row in applications]
     for row in applications:
-        row.name = to + row.name.removeprefix(prefix)
+        row.name = new_name(row)
         row.generation += 1
         if len(row.name) > MAX_APPLICATION:
             msg = f"The application {row.name} would have more than {MAX_APPLICATION} characters."
