@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 
 from apps.common.core.errors import ConflictError, NotFoundError
@@ -166,28 +166,27 @@ def _store(found: Preemption, *, is_automatic: bool, why: str = OTHERS) -> bool:
 
     False too if another process has stored the first one of the job meanwhile.
     """
-    with transaction.atomic():
-        known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
-        if known is not None and known.basis == found.basis:
-            return False
-        if known is not None:
-            _withdraw(found.job.pk, why)
-        proposal, is_first = PreemptionProposal.objects.get_or_create(
-            job_id=found.job.pk,
-            state=ProposalState.PROPOSED,
-            defaults={
-                "is_automatic": is_automatic,
-                "cluster_s": cluster_now(),
-                "basis": found.basis,
-                "victims": len(found.victims),
-                "lost": found.cost.lost,
-                "broken": found.cost.broken,
-                "preview": [_described(victim) for victim in found.victims],
-            },
-        )
-        if is_first:
+    try:
+        with transaction.atomic():
+            known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
+            if known is not None and known.basis == found.basis:
+                return False
+            if known is not None:
+                _withdraw(found.job.pk, why)
+            proposal = PreemptionProposal.objects.create(
+                job_id=found.job.pk,
+                is_automatic=is_automatic,
+                cluster_s=cluster_now(),
+                basis=found.basis,
+                victims=len(found.victims),
+                lost=found.cost.lost,
+                broken=found.cost.broken,
+                preview=[_described(victim) for victim in found.victims],
+            )
             record_events([_event(found, proposal)])
-    return is_first
+    except IntegrityError:
+        return False
+    return True
 
 
 def _described(victim: Victim) -> dict[str, Any]:

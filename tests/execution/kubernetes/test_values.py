@@ -292,16 +292,6 @@ def test_a_mirror_follows_events_bookmarks_and_lists() -> None:
     assert (list(mirror.items()), mirror.is_current) == (["d"], True)
 
 
-def test_a_mirror_forgets_what_it_could_not_read_when_that_is_deleted() -> None:
-    mirror = Mirror(read_node, lambda node: node.name)
-    mirror.replace([a_node("a"), a_node("b", "many"), a_node("c", "many")], "5")
-    assert (sorted(mirror.items()), sorted(mirror.unread)) == (["a"], ["b", "c"])
-    mirror.apply(event("DELETED", a_node("b", "many"), 6))
-    assert sorted(mirror.unread) == ["c"]
-    mirror.replace([a_node("a")], "7")
-    assert mirror.unread == {}
-
-
 def test_a_mirror_tells_an_expired_watch_from_another_error() -> None:
     mirror = Mirror(read_node, lambda node: node.name)
     with pytest.raises(ExpiredError, match="too old"):

@@ -320,7 +320,7 @@ class KubernetesBackend:
         self._noted = {key: text for key, text in self._noted.items() if key[0] in pods}
         self._refused = {uid: kept for uid, kept in self._refused.items() if uid in pods}
         self._holder.forget(lambda what: what.startswith("delete ") and what[7:] not in pods)
-        for name, why in dict(self.pods.unread).items():  # its watch goes on
+        for name, why in self.pods.unread.items():
             self._holder.tell(f"pod {name}", why)
 
 

@@ -40,10 +40,7 @@ class Mirror(Generic[T]):
 
     def replace(self, objects: Iterable[Mapping[str, Any]], version: str) -> None:
         """Replace all objects by those of a list."""
-        listed = list(objects)
-        items = [value for each in listed if (value := self._value(each)) is not None]
-        names = set(map(_name, listed))
-        self.unread = {name: why for name, why in self.unread.items() if name in names}
+        items = [value for each in objects if (value := self._value(each)) is not None]
         with self._lock:
             self._items = {self.key(value): value for value in items}
             # a list tells which objects are missing, and not how they ended
@@ -62,8 +59,6 @@ class Mirror(Generic[T]):
             raise _error(data)
         version = (data.get("metadata") or {}).get("resourceVersion", "")
         value = None if kind == "BOOKMARK" else self._value(data)
-        if kind == "DELETED":
-            self.unread.pop(_name(data), None)
         with self._lock:
             if value is not None:
                 self._put(kind, value)
@@ -81,7 +76,7 @@ class Mirror(Generic[T]):
 
     def _value(self, data: Mapping[str, Any]) -> T | None:
         """Return the value of an object; one that cannot be read hides no other."""
-        name = _name(data)
+        name = str((data.get("metadata") or {}).get("name"))
         try:
             value = self.read(data)
         except AnswerError as error:
@@ -109,10 +104,6 @@ class Mirror(Generic[T]):
         with self._lock:
             for key in keys:
                 self._deleted.pop(key, None)
-
-
-def _name(data: Mapping[str, Any]) -> str:
-    return str((data.get("metadata") or {}).get("name"))
 
 
 def _error(status: Mapping[str, Any]) -> Exception:
