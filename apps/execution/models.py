@@ -1,5 +1,7 @@
 """Launches, migrations and reports of running jobs."""
 
+from typing import Final
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -8,6 +10,8 @@ from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import DatabaseClock
 from apps.inventory.models import Server
 from apps.workloads.models import Job
+
+ONE_OPEN_PROPOSAL: Final = "one_open_proposal"  # constraint
 
 
 class BackendHolder(models.Model):
@@ -176,7 +180,7 @@ class PreemptionProposal(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(
-                fields=["job_id"], name="one_open_proposal", condition=Q(state="proposed")
+                fields=["job_id"], name=ONE_OPEN_PROPOSAL, condition=Q(state="proposed")
             ),
         )
         indexes = (

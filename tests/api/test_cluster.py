@@ -4,6 +4,8 @@ from base64 import b64decode
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
@@ -15,6 +17,7 @@ from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.api.conftest import Speak
 from tests.api.samples import submitted
+from tests.scheduling.plans import rows_read
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +80,26 @@ def test_units_say_what_holds_them(api: APIClient) -> None:
     assert free["count"] == 8
     assert [(unit["server"], unit["allocation"]) for unit in held] == [("srv-1", 7)] * 2
     assert len(api.get("/api/v1/servers/srv-1/units/").json()["results"]) == 4
+
+
+def test_the_units_of_an_allocation_are_found_through_it(api: APIClient) -> None:
+    many = factories.server("many", cores=20_000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE inventory_resourceunit")
+    ended, runs = (factories.job(state=state) for state in ("succeeded", "running"))
+    released = factories.allocation(ended, many, cores=2, released_seq=10**6, released_s=9e9)
+    held = factories.allocation(runs, many, cores=3)
+    assert set(released.unit_ids) < set(held.unit_ids)
+    with CaptureQueriesContext(connection) as captured:
+        answer = api.get(f"/api/v1/units/?allocation={held.id}&count=exact").json()
+    assert (answer["count"], [unit["id"] for unit in answer["results"]]) == (3, held.unit_ids)
+    of_units = [q["sql"] for q in captured if 'FROM "inventory_resourceunit"' in q["sql"]]
+    assert len(of_units) == 2  # the page and its count
+    for sql in of_units:
+        assert rows_read(sql, table="inventory_resourceunit") <= 10
+    for nothing in (released.id, 999_999):
+        found = api.get(f"/api/v1/units/?allocation={nothing}").json()
+        assert found["results"] == []
 
 
 def test_an_operator_drains_and_reopens_a_server(power: APIClient) -> None:

@@ -5,15 +5,18 @@ import pytest
 
 from apps.execution.core.diagnosis.attribution import Kind
 from apps.execution.core.diagnosis.remedies import RemedyKind
+from apps.execution.core.diagnosis.text import NO_SPEED
 from apps.execution.models import JobSample, Migration
+from apps.execution.selectors.case import LATEST, MAX_OF_PART, MAX_SAMPLES, TAIL_S, samples
 from apps.execution.selectors.diagnosis import diagnosis
 from apps.scheduling.models import Allocation
 from apps.scheduling.selectors import ClusterFollower
 from apps.workloads.models import Job
 from tests import factories
-from tests.execution.miss_world import BEGIN_S, DIP_S, NOW_S, Missed, missed
+from tests.execution.miss_world import BEGIN_S, DIP_S, NOW_S, STEP_S, Missed, missed
 
 pytestmark = pytest.mark.django_db
+COUNTERS = ("memory_rate", "network_wait", "disk_wait")
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +100,92 @@ def test_an_earlier_dip_can_be_asked_for(world: Missed) -> None:
     assert [dip.begin_s for dip in found.dips] == [6100.0, DIP_S]
     assert found.dip == found.dips[0]
     assert diagnosis(world.job, Job.objects.all(), at_s=6000.0).dip is None
+
+
+def frequent(job: Job, begin_s: float, end_s: float, reports: int) -> None:
+    """Add reports of a span that say what the ones there say."""
+    of_span = JobSample.objects.filter(job=job, cluster_s__range=(begin_s, end_s))
+    given = list(of_span.order_by("cluster_s"))
+    times = np.linspace(begin_s, end_s, reports + 2)[1:-1]
+    JobSample.objects.bulk_create(
+        JobSample(
+            job=job,
+            cluster_s=float(at_s),
+            progress=0.5,
+            cpu_share=0.9,
+            **{
+                field: getattr(given[i % len(given)], field)
+                for field in ("performance", "attainment", *COUNTERS)
+            },
+        )
+        for i, at_s in enumerate(times)
+    )
+
+
+def test_a_dip_that_began_before_the_latest_reports_is_diagnosed_as_a_whole(world: Missed) -> None:
+    few = diagnosis(world.job, Job.objects.all())
+    frequent(world.job, BEGIN_S, DIP_S - 10.0, 1_500)
+    frequent(world.job, DIP_S, NOW_S, 3_000)
+    latest = samples(world.job)
+    assert (latest.at_s.size, latest.at_s[0] > DIP_S) == (MAX_SAMPLES, True)
+    found = diagnosis(world.job, Job.objects.all())
+    assert found.dip is not None
+    assert (found.dip.begin_s, found.dip.end_s, found.dip.is_open) == (DIP_S, NOW_S, True)
+    assert found.dip.reports == 3_061
+    assert (found.shown.at_s[0], found.shown.at_s[-1]) == (BEGIN_S, NOW_S)
+    assert found.finding is not None
+    before, at_dip = found.shown.at_s[found.finding.before], found.shown.at_s[found.finding.at_dip]
+    for at_s, limit in ((before, MAX_OF_PART[0]), (at_dip, MAX_OF_PART[1])):
+        assert limit <= at_s.size <= limit + LATEST
+        assert np.diff(at_s).max() < 2.0  # evenly spaced, over ten minutes
+    every = JobSample.objects.filter(job=world.job).order_by("-cluster_s", "-id")
+    newest = list(every.values_list("cluster_s", flat=True)[:LATEST])
+    assert at_dip[-LATEST:].tolist() == newest[::-1]
+    first = found.finding.suspects[0]
+    assert (first.kind, first.title) == (Kind.NEIGHBOUR, "shuffle-88 on srv-0212")
+    assert first.confidence > 0.8
+    assert few.finding is not None
+    assert found.finding.attribution.reference is few.finding.attribution.reference
+
+
+def test_an_earlier_dip_is_found_although_many_reports_follow(world: Missed) -> None:
+    for at_s in (NOW_S + 10.0, NOW_S + 20.0):
+        factories.sample(world.job, at_s, attainment=1.1, performance=1.1e9)
+    frequent(world.job, NOW_S + 10.0, NOW_S + 5000.0, MAX_SAMPLES)
+    found = diagnosis(world.job, Job.objects.all())
+    assert found.dip is not None
+    assert (found.dip.begin_s, found.dip.end_s, found.dip.is_open) == (DIP_S, NOW_S, False)
+    assert (found.shown.at_s[0], found.finding is None) == (BEGIN_S, False)
+    assert found.shown.at_s[-1] == pytest.approx(NOW_S + TAIL_S, abs=30.0)
+
+
+def test_dips_are_found_in_the_latest_reports_only(
+    world: Missed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.execution.selectors.case.MAX_SAMPLES", 20)
+    monkeypatch.setattr("apps.execution.selectors.case.MAX_REPORTS", 50)
+    dip = diagnosis(world.job, Job.objects.all()).dip
+    assert dip is not None
+    assert dip.begin_s == NOW_S - 49 * STEP_S
+
+
+def test_a_dip_of_unknown_speed_has_no_finding(world: Missed) -> None:
+    JobSample.objects.filter(cluster_s__gte=DIP_S).update(performance=None)
+    found = diagnosis(world.job, Job.objects.all())
+    assert found.dip is not None
+    assert (found.dip.begin_s, found.dip.is_open) == (DIP_S, True)
+    assert (found.finding, found.unchanged, found.remedies) == (None, None, ())
+    assert found.summary == NO_SPEED
+
+
+def test_one_known_speed_of_a_dip_is_its_speed_now(world: Missed) -> None:
+    in_dip = JobSample.objects.filter(cluster_s__gte=DIP_S)
+    in_dip.exclude(cluster_s=DIP_S + 100.0).update(performance=None)
+    (speed,) = in_dip.exclude(performance=None).values_list("performance", flat=True)
+    unchanged = diagnosis(world.job, Job.objects.all()).unchanged
+    assert unchanged is not None
+    assert unchanged.predicted is not None
+    assert unchanged.predicted.value == pytest.approx(speed)
 
 
 def test_a_neighbour_acts_from_its_start_until_it_leaves(world: Missed) -> None:

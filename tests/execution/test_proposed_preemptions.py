@@ -1,11 +1,12 @@
 """Preemptions that Berth proposes: stored first, bounded, approved by operators or applied."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
 from django.core.cache import cache
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.execution.models import Launch, PreemptionProposal
@@ -112,6 +113,15 @@ def test_two_processes_that_propose_at_once_store_one_proposal(
     monkeypatch.setattr(proposed_preemptions, "_described", late)
     assert not store(found, is_automatic=False)
     assert proposals() == [("proposed", 1, "")]
+
+
+def test_the_violation_of_another_constraint_is_not_a_proposal_of_another_process() -> None:
+    full()
+    found = preview_preemption(urgent(2).id)
+    invalid = replace(found, cost=found.cost._replace(broken=-1))
+    with pytest.raises(IntegrityError, match="broken_check"):
+        proposed_preemptions._store(invalid, is_automatic=False)
+    assert proposals() == []
 
 
 @pytest.mark.usefixtures("previewed")

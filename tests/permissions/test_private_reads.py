@@ -113,6 +113,7 @@ ALLOWED: Final = {
             "scheduling.selectors.decisions.decisions_at",
             "scheduling.selectors.fair_share.is_settled",
             "scheduling.selectors.quotas.standings",
+            "scheduling.selectors.units_of_allocation",
             "scheduling.selectors.waits.start_scores",
             "scheduling.selectors.waits.waiting_counts",
             "scheduling.selectors.waits.waiting_jobs",

@@ -13,7 +13,7 @@ from apps.classification.core.profile import Profile
 from apps.classification.selectors import current_profile_ids, profiles
 from apps.common.infrastructure.database import fetch_rows
 from apps.execution.core.diagnosis.case import Case, Holding, Reports, Stall
-from apps.execution.core.diagnosis.dips import Dip
+from apps.execution.core.diagnosis.dips import Dip, dips
 from apps.execution.core.diagnosis.speed import SpeedScale
 from apps.execution.models import JobSample, Migration
 from apps.inventory.core.snapshot import Floats
@@ -22,7 +22,10 @@ from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 
-MAX_SAMPLES: Final = 2_000
+MAX_SAMPLES: Final = 2_000  # the latest ones
+MAX_REPORTS: Final = 100_000  # in which dips are found, the latest ones
+MAX_OF_PART: Final = (600, 1_200, 200)  # of a long window: before, in and after its dip
+LATEST: Final = 10  # reports at the end of each part that are all read
 MAX_HOLDINGS: Final = 200  # of a server, the latest ones
 LEAD_S: Final = (600.0, 1800.0)  # shown and compared before a dip: at least and at most
 TAIL_S: Final = 300.0
@@ -32,7 +35,7 @@ RUN_DEVIATION: Final = 0.05  # of a whole run around its prediction (feedback)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """The latest reports of a job as columns, oldest first; all (T,), counters (T, 3)."""
+    """Reports of a job as columns, oldest first; all (T,), counters (T, 3)."""
 
     at_s: Floats
     performance: Floats
@@ -65,24 +68,81 @@ class ServerFacts:
     platforms: Mapping[int, str]
 
 
+_COLUMNS: Final = (
+    *("cluster_s", "performance", "attainment", "progress", "readings", "offered_qps"),
+    *("memory_rate", "network_wait", "disk_wait"),
+)
+
+
 def samples(job: Job) -> Samples:
     """Return the latest reports of a job."""
-    fields = (*("cluster_s", "performance", "attainment", "progress", "readings"), "offered_qps")
-    counters = ("memory_rate", "network_wait", "disk_wait")
     rows = JobSample.objects.filter(job=job).order_by("-cluster_s", "-id")
-    found = list(rows.values_list(*fields, *counters)[:MAX_SAMPLES])[::-1]
-    table = np.array(
-        [[np.nan if value is None else value for value in row] for row in found], dtype=np.float64
-    ).reshape(-1, len(fields) + len(counters))
-    at_s, performance, attainment, progress, readings, offered = table[:, : len(fields)].T
-    counters_read = table[:, len(fields) :]
-    return Samples(at_s, performance, attainment, progress, readings, offered, counters_read)
+    return _samples(list(rows.values_list(*_COLUMNS)[:MAX_SAMPLES])[::-1])
 
 
-def window_of(dip: Dip, every: Samples) -> Samples:
-    """Return the reports around a dip: as long before it as it lasts, within limits."""
+def dips_of(job: Job, latest: Samples) -> tuple[Dip, ...]:
+    """Return the dips of a job, oldest first.
+
+    Parameters
+    ----------
+    latest : its latest reports; if they are not all, the times and attainments of more are read
+    """
+    if latest.at_s.size < MAX_SAMPLES:
+        return dips(latest.at_s, latest.attainment, latest.readings)
+    rows = JobSample.objects.filter(job=job, attainment__isnull=False)
+    columns = rows.order_by("-cluster_s", "-id").values_list("cluster_s", "attainment", "readings")
+    table = np.array(list(columns[:MAX_REPORTS])[::-1], dtype=np.float64).reshape(-1, 3)
+    return dips(*table.T)
+
+
+def window_of(job: Job, dip: Dip, latest: Samples) -> Samples:
+    """Return the reports around a dip: as long before it as it lasts, within limits.
+
+    Parameters
+    ----------
+    latest : the latest reports of the job; if they do not reach back to the window, its reports
+        are read, evenly spaced if there are more than `MAX_OF_PART`
+    """
     lead_s = min(LEAD_S[1], max(LEAD_S[0], dip.end_s - dip.begin_s))
-    return every.within(dip.begin_s - lead_s, dip.end_s + TAIL_S)
+    begin_s, end_s = dip.begin_s - lead_s, dip.end_s + TAIL_S
+    if latest.at_s.size < MAX_SAMPLES or latest.at_s[0] < begin_s:
+        return latest.within(begin_s, end_s)
+    parts = zip(("before", "dip", "after"), MAX_OF_PART, strict=True)
+    values = {
+        "job": job.pk,
+        "begin": begin_s,
+        "dip_begin": dip.begin_s,
+        "dip_end": dip.end_s,
+        "end": end_s,
+        "latest": LATEST,
+        **dict(parts),
+    }
+    return _samples(fetch_rows(_WINDOW, values))
+
+
+# Reports of a window: of each part the first one, the latest ones and evenly spaced ones.
+_WINDOW: Final = f"""
+WITH part AS (
+    SELECT *, CASE WHEN cluster_s < %(dip_begin)s THEN %(before)s
+                   WHEN cluster_s <= %(dip_end)s THEN %(dip)s ELSE %(after)s END AS kept
+    FROM execution_jobsample
+    WHERE job_id = %(job)s AND cluster_s BETWEEN %(begin)s AND %(end)s),
+numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY kept ORDER BY cluster_s, id) - 1 AS n,
+           count(*) OVER (PARTITION BY kept) AS total
+    FROM part)
+SELECT {", ".join(_COLUMNS)} FROM numbered
+WHERE n = 0 OR n >= total - %(latest)s OR n * kept / total <> (n - 1) * kept / total
+ORDER BY cluster_s, id
+"""  # noqa: S608 - constants
+
+
+def _samples(rows: Sequence[Sequence[Any]]) -> Samples:
+    table = np.array(
+        [[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64
+    ).reshape(-1, len(_COLUMNS))
+    at_s, performance, attainment, progress, readings, offered = table[:, :6].T
+    return Samples(at_s, performance, attainment, progress, readings, offered, table[:, 6:])
 
 
 def case_of(job: Job, shown: Samples, scale: SpeedScale, profile: Profile | None) -> Case:

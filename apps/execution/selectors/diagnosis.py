@@ -14,7 +14,7 @@ from apps.execution.core.diagnosis import remedies as core
 from apps.execution.core.diagnosis.attribution import SEGMENT_DEVIATION
 from apps.execution.core.diagnosis.case import Case
 from apps.execution.core.diagnosis.diagnose import Finding, diagnose
-from apps.execution.core.diagnosis.dips import Dip, dips, shown_dip
+from apps.execution.core.diagnosis.dips import Dip, shown_dip
 from apps.execution.core.diagnosis.remedies import Now, Places, Remedy
 from apps.execution.core.diagnosis.speed import SpeedScale, scale_of
 from apps.execution.core.diagnosis.suspects import Names
@@ -32,6 +32,7 @@ from apps.execution.selectors.case import (
     READING_DEVIATION,
     Samples,
     case_of,
+    dips_of,
     profile_of,
     samples,
     server_facts,
@@ -134,14 +135,14 @@ def diagnosis(job: Job, visible: QuerySet[Job], *, at_s: float | None = None) ->
     ----------
     visible : the jobs that the reader may see; the others are not named
     """
-    every = samples(job)
-    found = dips(every.at_s, every.attainment, every.readings)
+    latest = samples(job)
+    found = dips_of(job, latest)
     dip = shown_dip(found, at_s)
-    nothing = Diagnosis(job, found, dip, every, None, None, Names({}, {}), None, ())
+    nothing = Diagnosis(job, found, dip, latest, None, None, Names({}, {}), None, ())
     scale = scale_of(read_target(job.target), job.units or 1)
     if dip is None or scale is None:
         return nothing
-    shown, profile = window_of(dip, every), profile_of(job)
+    shown, profile = window_of(job, dip, latest), profile_of(job)
     case = case_of(job, shown, scale, profile)
     facts = server_facts({holding.server for holding in case.own})
     keys = sorted({other.job for other in case.others})

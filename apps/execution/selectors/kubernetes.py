@@ -33,6 +33,11 @@ class KnownPod:
     launch: int | None
     known: Known
 
+    @property
+    def path(self) -> str:
+        """Namespace and name, as in messages."""
+        return f"{self.namespace}/{self.name}"
+
 
 def known_pods() -> dict[str, KnownPod]:
     """Return the open pods by uid."""

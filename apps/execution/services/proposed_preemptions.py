@@ -8,13 +8,14 @@ from collections.abc import Collection
 from typing import Any, Final
 from uuid import UUID
 
+import psycopg
 from django.conf import settings
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 
 from apps.common.core.errors import ConflictError, NotFoundError
-from apps.execution.models import PreemptionProposal, ProposalState
+from apps.execution.models import ONE_OPEN_PROPOSAL, PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import (
     jobs_to_preempt_for,
     proposal_by_id,
@@ -184,7 +185,11 @@ def _store(found: Preemption, *, is_automatic: bool, why: str = OTHERS) -> bool:
                 preview=[_described(victim) for victim in found.victims],
             )
             record_events([_event(found, proposal)])
-    except IntegrityError:
+    except IntegrityError as error:
+        cause = error.__cause__
+        violated = cause.diag.constraint_name if isinstance(cause, psycopg.Error) else None
+        if violated != ONE_OPEN_PROPOSAL:
+            raise
         return False
     return True
 

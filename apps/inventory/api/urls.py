@@ -16,5 +16,4 @@ urlpatterns = [
     *route("servers/<str:key>/drain/", views.ServerDrain.as_view(), "api-server-drain"),
     *route("servers/<str:key>/undrain/", views.ServerUndrain.as_view(), "api-server-undrain"),
     *route("servers/<str:key>/cordon/", views.ServerCordon.as_view(), "api-server-cordon"),
-    *route("units/", views.UnitList.as_view(), "api-units"),
 ]

@@ -14,7 +14,7 @@ from apps.accounts.core.roles import Role
 from apps.common.api.etags import expected_generation
 from apps.common.api.paging import Order
 from apps.common.api.problems import ProblemError
-from apps.common.api.queries import ListQuery, any_of, choice, choices, exact, flag, label, whole
+from apps.common.api.queries import ListQuery, any_of, choice, choices, exact, label, whole
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.interference import SOURCES
@@ -148,26 +148,6 @@ class ServerUnitsView(ListView):
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ResourceUnit]:
         """Return the server's units."""
         return selectors.units().filter(server_id=named_server(kwargs["key"]).pk)
-
-    def represent(self, row: ResourceUnit) -> dict[str, Any]:
-        """JSON of a unit."""
-        return represent_unit(row)
-
-
-class UnitList(ListView):
-    """Resource units: one core each with an equal share of its server."""
-
-    row_serializer = UnitSerializer
-    filters: ClassVar = {
-        "server": exact("server__name", "Of the server with this name."),
-        "platform": exact("server__platform__name", "Of this platform."),
-        "free": flag("allocation_id__isnull", "Not allocated."),
-        "allocation": whole("allocation_id", "Held by this allocation."),
-    }
-
-    def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[ResourceUnit]:
-        """Return all units."""
-        return selectors.units()
 
     def represent(self, row: ResourceUnit) -> dict[str, Any]:
         """JSON of a unit."""

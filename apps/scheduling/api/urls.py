@@ -8,6 +8,7 @@ from apps.scheduling.api import (
     queue_views,
     replay_views,
     shadow_views,
+    unit_views,
     views,
 )
 
@@ -57,6 +58,7 @@ urlpatterns = [
     *route("jobs/<uuid:job_id>/placements/", views.JobPlacements.as_view(), "api-job-placements"),
     *route("jobs/<uuid:job_id>/decisions/", views.JobDecisions.as_view(), "api-job-decisions"),
     *route("jobs/<uuid:job_id>/events/", views.JobEvents.as_view(), "api-job-events"),
+    *route("units/", unit_views.UnitList.as_view(), "api-units"),
     *route("servers/<str:key>/jobs/", views.ServerJobs.as_view(), "api-server-jobs"),
     *route(
         "servers/<str:key>/decisions/", views.ServerDecisions.as_view(), "api-server-decisions"

@@ -91,6 +91,12 @@ def working_allocations(decision: Decision) -> QuerySet[Allocation]:
     return decision.allocations.filter(IN_USE).exclude(id__in=replaced)
 
 
+def units_of_allocation(allocation_id: int) -> list[int]:
+    """Return the ids of the units that an allocation holds or held; empty if there is none."""
+    found = Allocation.objects.filter(pk=allocation_id).values_list("unit_ids", flat=True)
+    return [unit for units in found for unit in units]
+
+
 def core_choice_of(decision: Decision) -> str:
     """Return why its job runs or ran on its cores; "" if its server has one L3 group."""
     choices = working_allocations(decision).values_list("core_choice", flat=True)

@@ -176,7 +176,26 @@ def test_a_pod_that_cannot_be_read_hides_no_other(world: World) -> None:
     broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
     world.fake.put("pods", broken)
     world.until_bound(world.submit("p1"))
-    assert "not a quantity: 'many'" in world.backend.pods.unread["broken"]
+    assert "not a quantity: 'many'" in world.backend.pods.unread["team-a/broken"]
+
+
+def test_a_pod_that_cannot_be_read_is_forgotten_once_it_is_deleted(world: World) -> None:
+    key = world.submit("p1")
+    job = world.until_running(key)
+    world.fake.change("pods", key, {"spec": {"tolerations": "none"}})
+    world.until(lambda: "team-a/p1" in world.backend.pods.unread, "it cannot be read")
+    world.fake.put("pods", a_pod("p1", namespace="team-b"))  # of the same name, and readable
+    world.turns(2.5)
+    assert "team-a/p1" in world.backend.pods.unread
+    job.refresh_from_db()
+    assert job.state == "running"
+    world.fake.remove("pods", key)
+    world.until_state(key, "cancelled")
+    assert world.backend.pods.unread == {}
+    world.until(
+        lambda: not any(what.startswith("pod ") for what in world.backend._holder._told),
+        "what was logged is forgotten",
+    )
 
 
 def test_pods_cannot_be_suspended(world: World) -> None:

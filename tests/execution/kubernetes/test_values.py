@@ -292,6 +292,25 @@ def test_a_mirror_follows_events_bookmarks_and_lists() -> None:
     assert (list(mirror.items()), mirror.is_current) == (["d"], True)
 
 
+def broken(name: str, namespace: str = "team-a") -> dict[str, Any]:
+    return a_pod(name, "many", namespace=namespace, uid=f"{namespace}-{name}")
+
+
+def test_objects_that_cannot_be_read_are_forgotten_once_they_are_deleted() -> None:
+    mirror = Mirror(read_pod, lambda pod: pod.uid)
+    mirror.replace([broken("a"), broken("b"), a_pod("c", uid="team-a-c")], "5")
+    mirror.apply(event("MODIFIED", broken("c"), 6))
+    assert sorted(mirror.unread) == ["team-a/a", "team-a/b", "team-a/c"]
+    mirror.apply(event("DELETED", a_pod("a", namespace="team-b"), 7))  # another pod
+    mirror.apply(event("DELETED", broken("a"), 8))
+    mirror.apply(event("DELETED", broken("c"), 9))
+    assert sorted(mirror.unread) == ["team-a/b"]
+    assert mirror.items() == {}
+    assert mirror.deleted()["team-a-c"].requests.cpu_millis == 1000  # the last form it could read
+    mirror.replace([], "20")  # b was deleted while no watch was open
+    assert mirror.unread == {}
+
+
 def test_a_mirror_tells_an_expired_watch_from_another_error() -> None:
     mirror = Mirror(read_node, lambda node: node.name)
     with pytest.raises(ExpiredError, match="too old"):

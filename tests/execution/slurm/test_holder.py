@@ -2,22 +2,30 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from apps.execution.backends.slurm import holder
-from apps.execution.backends.slurm.commands import Slurm
-from apps.execution.backends.slurm.holder import SlurmBackend
-from apps.execution.core.slurm.edits import Edit
+from apps.execution.backends.slurm.commands import TIMEOUT_S, Slurm
+from apps.execution.backends.slurm.holder import SlurmBackend, _Case
+from apps.execution.core.slurm.edits import Change, Edit
+from apps.execution.core.slurm.reconcile import Known
 from apps.execution.core.slurm.usage import Usage
 from apps.execution.core.slurm.values import MARK, SlurmJob
+from apps.execution.models import BackendHolder
 from apps.execution.models import SlurmJob as SlurmRow
+from apps.execution.selectors.slurm import KnownJob
+from apps.execution.services.backend_holders import HOLD_S, BackendHeldError
+from apps.workloads.core.lifecycle import JobState, Suspension
 from tests import factories
 from tests.execution.slurm.test_accounting_outage import FakeSlurm
 
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 MANY = range(1_000_000, 1_020_000)  # their ids take 160 KB; Linux limits an argument to 128 KiB
 
 
@@ -51,6 +59,76 @@ def test_the_name_of_a_job_may_be_any_bytes(tmp_path: Path) -> None:
     )
     slurm = program(tmp_path, "squeue", f"printf '{{\"jobs\": [{row}]}}'")
     assert [(job.id, job.name) for job in slurm.jobs()] == [(7, "a\N{REPLACEMENT CHARACTER}")]
+
+
+def test_the_lease_is_checked_before_each_program_that_changes_jobs(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for name in ("scontrol", "scancel"):
+        slurm = program(tmp_path, name, f"cat > /dev/null; echo {name} $1 >> {log}")
+
+    def check() -> None:
+        with log.open("a") as stream:
+            stream.write("check\n")
+
+    slurm.before_change = check
+    slurm.edit([Edit(7, Change.PLACE, "n1")])  # one program, and another one that releases it
+    slurm.edit([])
+    slurm.cancel(MANY[:5001])
+    quiet = "scancel --quiet"
+    assert log.read_text().splitlines() == [
+        *("check", "scontrol", "check", "scontrol", "check", quiet, "check", quiet),
+    ]
+
+
+# ---- a paused process ----
+
+RUNNING = SlurmJob(7, "RUNNING", user="ada", nodes=("n1",))
+MOVES = Known(JobState.RUNNING, node="n1", is_running=True, restarts=True)
+CHANGES = {
+    "requeue": (RUNNING, MOVES),
+    "suspend": (RUNNING, replace(MOVES, restarts=False, suspension=Suspension.REQUESTED)),
+    "cancel": (RUNNING, replace(MOVES, restarts=False, stop=True)),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_a_process_that_was_paused_changes_no_job(
+    tmp_path: Path, change: str, *, is_taken_over: bool
+) -> None:
+    log = tmp_path / "log"
+    for name in ("scontrol", "scancel"):
+        slurm = program(tmp_path, name, f"cat > /dev/null; echo {name} >> {log}")
+    backend = SlurmBackend(slurm, "paused")
+    backend.hold()
+    job, known = CHANGES[change]
+    case = _Case(job, KnownJob(7, uuid4(), None, known))
+    BackendHolder.objects.update(held_until=LONG_AGO)  # paused since it has read the job
+    if is_taken_over:
+        SlurmBackend(Slurm(), "successor").hold()
+    with pytest.raises(BackendHeldError, match="no longer runs the backend slurm"):
+        backend._act({7: case})
+    assert not log.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_process_that_runs_the_backend_changes_jobs(tmp_path: Path, change: str) -> None:
+    log = tmp_path / "log"
+    for name in ("scontrol", "scancel"):
+        slurm = program(tmp_path, name, f"cat > /dev/null; echo {name} >> {log}")
+    backend = SlurmBackend(slurm, "test")
+    backend.hold()
+    soon = datetime.now(UTC) + timedelta(seconds=5.0)
+    BackendHolder.objects.update(held_until=soon)
+    job, known = CHANGES[change]
+    backend._act({7: _Case(job, KnownJob(7, uuid4(), None, known))})
+    assert log.read_text().split() == ["scancel" if change == "cancel" else "scontrol"]
+    # a program ends within the lease
+    until = BackendHolder.objects.get().held_until
+    assert until > soon + timedelta(seconds=TIMEOUT_S - 5.0)
+    assert TIMEOUT_S < HOLD_S
 
 
 # ---- jobs ----

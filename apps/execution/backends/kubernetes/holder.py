@@ -8,7 +8,7 @@ that are bound go on, and pods that name Berth as their scheduler wait.
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Final
@@ -119,17 +119,17 @@ class KubernetesBackend:
             self._holder.renew(each.launch for each in self._known.values())
         if not (self.nodes.is_current and self.pods.is_current):
             return  # the watchers log why; without them, nothing is known to have changed
-        nodes, pods = self.nodes.items(), self.pods.items()
+        nodes, (pods, unread) = self.nodes.items(), self.pods.items_and_unread()
         self.bindings.see(pods, wall_s)
         if self._holder.is_due("nodes", wall_s, NODES_S):
             self._sync_nodes(nodes, pods)
         request_launches(KUBERNETES, limit=MAX_LAUNCHES)
         self._known = known_pods()
-        self._act(self._cases(pods), nodes, pods, wall_s)
+        self._act(self._cases(pods, unread), nodes, pods, wall_s)
         self._write_notes()
 
-    def _cases(self, pods: Mapping[str, Pod]) -> dict[str, _Case]:
-        """Pair the pods that matter to Berth with its rows."""
+    def _cases(self, pods: Mapping[str, Pod], unread: Container[str]) -> dict[str, _Case]:
+        """Pair the pods that matter to Berth with its rows, without those that are unread."""
         deleted = self.pods.deleted()
         self.pods.forget(deleted.keys() - self._known.keys())
         cases = {
@@ -138,7 +138,7 @@ class KubernetesBackend:
             if uid in self._known or self._counts(pod)
         }
         for uid, known in self._known.items():
-            if uid in cases or known.name in self.pods.unread:
+            if uid in cases or known.path in unread:
                 continue
             last = deleted.get(uid)
             cases[uid] = _Case(None if last is None else replace(last, is_gone=True), known)
@@ -320,8 +320,10 @@ class KubernetesBackend:
         self._noted = {key: text for key, text in self._noted.items() if key[0] in pods}
         self._refused = {uid: kept for uid, kept in self._refused.items() if uid in pods}
         self._holder.forget(lambda what: what.startswith("delete ") and what[7:] not in pods)
-        for name, why in self.pods.unread.items():
-            self._holder.tell(f"pod {name}", why)
+        unread = self.pods.unread
+        self._holder.forget(lambda what: what.startswith("pod ") and what[4:] not in unread)
+        for path, why in unread.items():
+            self._holder.tell(f"pod {path}", why)
 
 
 def _launch(case: _Case) -> int | None:

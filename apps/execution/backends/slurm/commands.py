@@ -3,7 +3,7 @@
 import logging
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -32,10 +32,12 @@ class Slurm:
     ----------
     config : path of slurm.conf; None = SLURM_CONF, or Slurm's own default
     path : directories of the programs
+    before_change : called before each program that changes jobs; may raise, so that none starts
     """
 
     config: str | None = None
     path: str = field(default_factory=lambda: os.environ.get("PATH", os.defpath))
+    before_change: Callable[[], None] = field(default=lambda: None, kw_only=True)
 
     @cached_property
     def version(self) -> Version:
@@ -63,6 +65,7 @@ class Slurm:
     def _edit(self, lines: str) -> dict[int, str]:
         if not lines:
             return {}
+        self.before_change()
         done = self._start(["scontrol"], text=lines)
         refusals = read_refusals(done.stderr)
         if done.returncode != 0 and not refusals:
@@ -72,6 +75,7 @@ class Slurm:
     def cancel(self, jobs: Iterable[int]) -> None:
         """Cancel jobs; those that have ended are ignored."""
         for ids in _batches(jobs):
+            self.before_change()
             self._run(["scancel", "--quiet", *ids])
 
     def usage(self, jobs: Iterable[int]) -> dict[int, Usage]:

@@ -3,6 +3,14 @@
 It holds the backend (`services.backend_holders`): no second one acts. All it knows is read again
 in every tick, from Slurm and from PostgreSQL, so it may die and start at any moment. While Slurm
 does not answer, nothing changes in Berth; while Berth is away, Slurm goes on.
+
+A process that was paused for longer than its lease changes no job: directly before each program
+that changes jobs, it renews the lease of the backend, which fails if the lease has expired or
+another process has taken the backend over since the jobs were read. A program is ended after
+`commands.TIMEOUT_S`, before the renewed lease expires. One window remains, as Slurm does not know
+the token: if the process is paused between the renewal and the answer of the program, and its
+successor takes over meanwhile, the change may reach a job that the successor has started. The
+pause must be longer than the lease, or the database must have ended the session of the process.
 """
 
 import logging
@@ -90,6 +98,7 @@ class SlurmBackend:
     def __post_init__(self) -> None:
         """Make what the backend holds and reports by."""
         self._holder = Holder(SLURM, self.worker, logger)
+        self.slurm.before_change = lambda: self._holder.renew(())
 
     def hold(self) -> None:
         """Become the process that runs this backend; raises what `Holder.hold` raises."""
