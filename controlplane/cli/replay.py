@@ -84,8 +84,8 @@ def declare(verbs: Verbs) -> None:
 def replay(args: Namespace) -> int:
     """Run a trace on an emulated cluster and compare policies; needs no server."""
     # imported here, as numba and numpy are slow to import
-    from apps.testbed.core.replay.grid import page_of, report_of, run_grid, workload_of  # noqa: PLC0415
     from apps.testbed.core.replay.errors import ReplayError  # noqa: PLC0415
+    from apps.testbed.core.replay.grid import page_of, report_of, run_grid, workload_of  # noqa: PLC0415
     from apps.testbed.core.traces import TraceError  # noqa: PLC0415
     from apps.testbed.files import read_trace  # noqa: PLC0415
 
