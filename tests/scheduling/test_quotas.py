@@ -121,6 +121,26 @@ def test_a_project_within_its_guarantee_starts_although_others_claim_units() -> 
     assert sorted(state_and_reason(one)[1] for one in jobs).count("QuotaExceeded") == 1
 
 
+def test_jobs_of_one_turn_do_not_borrow_the_units_that_their_own_project_just_took() -> None:
+    """Six of eight units are free; vision may take its four, as web claims the other two."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 4), project("web", 4)
+    placed(of, web, 2, by)
+    mine = [job(of, vision, 2) for _ in range(3)]
+    wide = job(of, web, 2)
+    decide_again(by)
+    assert [state_and_reason(one)[0] for one in mine] == ["starting", "starting", "queued"]
+    late = state_and_reason(mine[2])
+    assert late == ("queued", "QuotaExceeded")
+    mine[2].refresh_from_db()
+    assert mine[2].reason_message == (
+        "project vision uses 4 units and 4 are guaranteed;"
+        " other projects claim 2 of the 2 free units"
+    )
+    assert state_and_reason(wide)[0] == "starting"
+
+
 def test_a_job_beyond_its_quota_gives_its_reservation_up() -> None:
     """Else the gang would keep out the job whose claim keeps out the gang."""
     build("a")
