@@ -141,6 +141,17 @@ def test_jobs_of_one_turn_do_not_borrow_the_units_that_their_own_project_just_to
     assert state_and_reason(wide)[0] == "starting"
 
 
+def test_a_gang_beyond_the_maximum_of_its_project_claims_nothing() -> None:
+    """It can never start, so that its project's units would be lent to nobody."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 2), project("web", 6, 6)
+    wide = job(of, web, 7)
+    decide_again(by)
+    assert state_and_reason(wide) == ("queued", "QuotaExceeded")
+    assert len(placed(of, vision, 8, by)) == 8
+
+
 def test_a_job_beyond_its_quota_gives_its_reservation_up() -> None:
     """Else the gang would keep out the job whose claim keeps out the gang."""
     build("a")
