@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
 from apps.inventory.models import Cluster
+from apps.scheduling.core.conflicts import Claim
 from apps.scheduling.core.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.quotas import within_limits
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
@@ -150,6 +153,14 @@ def test_a_gang_beyond_the_maximum_of_its_project_claims_nothing() -> None:
     decide_again(by)
     assert state_and_reason(wide) == ("queued", "QuotaExceeded")
     assert len(placed(of, vision, 8, by)) == 8
+
+
+def test_a_maximum_that_was_removed_between_two_reads_limits_nothing() -> None:
+    """The jobs were read while their project had a maximum, the maxima afterwards."""
+    vision, web = uuid4(), uuid4()
+    wide = Claim("job-1", [1, 2], [1, 1], [(0.0, 0.0, 0.0)] * 2, whole=True)
+    kept = within_limits([wide, wide], [(0, 1), (0, 1)], [vision, web], {web: 1})
+    assert kept == [(0, 1), ()]
 
 
 def test_a_job_beyond_its_quota_gives_its_reservation_up() -> None:

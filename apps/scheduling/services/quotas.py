@@ -98,13 +98,13 @@ def within_limits(
     ----------
     winners : positions that each claim wins otherwise
     projects : of each claim; None = without a maximum
-    left : units left to each project
+    left : units left to each project; without an entry, its maximum was removed meanwhile
     """
     rest, kept = dict(left), []
     for claim, won, project in zip(claims, winners, projects, strict=True):
-        most = len(won) if project is None else rest[project]
+        most = len(won) if project is None else rest.get(project, len(won))
         positions = () if claim.whole and len(won) > most else won[:most]
-        if project is not None:
+        if project in rest:
             rest[project] -= len(positions)
         kept.append(positions)
     return kept
