@@ -317,7 +317,8 @@ class ArqAdmission:
             arrived[number] += units
         for _, number, to, units in self._counts.diverted:
             moved[number, to] += units
-        joined = arrived + moved.sum(axis=0)
+        # a job may be diverted after its arrival left the window, but no share exceeds 1
+        joined = np.maximum(arrived + moved.sum(axis=0), moved.sum(axis=1))
         return arrived / self._window_s, moved / np.maximum(joined, 1.0)[:, None]
 
     def _follow(self, snapshot: Snapshot, now_s: float) -> None:

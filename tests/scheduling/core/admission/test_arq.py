@@ -245,3 +245,14 @@ def test_the_rate_of_a_pool_is_of_the_busy_times_that_are_kept() -> None:
         made.note_freed(snapshot, np.arange(5), NOW_S + turn + 1.0)
     rows = made.state(snapshot, topo, NOW_S + 150.0)
     assert sum(row.freed_per_s for row in rows) == pytest.approx(5.0, rel=0.02)
+
+
+def test_no_more_jobs_are_diverted_than_joined_a_queue() -> None:
+    """Four units arrived before the window of two hours, and were diverted in it."""
+    snapshot = cluster([5], [10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    counts = {"arrived": [(NOW_S, 3, 4)], "diverted": [(NOW_S + 100.0, 3, 2, 4)]}
+    made.recall({**made.memory(), **counts}, snapshot)
+    rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 7250.0)}
+    assert rows["class 3"].arrived_per_s == 0.0
+    assert rows["class 3"].diverted_share == 1.0
