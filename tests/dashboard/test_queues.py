@@ -9,10 +9,11 @@ from django.test import Client, override_settings
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.dashboard.core.labels import start_text
+from apps.dashboard.core.queue_rows import QueueFilter, queue_page
 from apps.inventory.models import Cluster
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState, StartEstimate
-from apps.scheduling.selectors.waits import start_scores
+from apps.scheduling.selectors.waits import start_scores, waiting_jobs
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
 from tests.scheduling.shapes import shaped
@@ -315,6 +316,12 @@ def test_the_page_and_the_explanation_of_a_job_tell_its_start(as_operator: Clien
     assert "in 3 min to 7 min (p50 to p90), after 3 jobs" in shown
     body = as_operator.get(f"/api/v1/jobs/{job.id}/explanation/").json()
     assert body["start"] == {"p50_seconds": 180.0, "p90_seconds": 420.0}
+
+
+def test_the_axis_reaches_a_start_whose_p90_is_later_than_simulated() -> None:
+    estimated("late", 3000.0, None)
+    shown = queue_page(waiting_jobs(None), [], [], QueueFilter(), now_s=NOW_S)
+    assert (shown.rows[0].start_s, shown.axis_s) == (3000.0, 3600.0)
 
 
 def test_starts_are_described_in_words() -> None:

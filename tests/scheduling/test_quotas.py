@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
 from apps.inventory.models import Cluster
+from apps.scheduling.core.conflicts import Claim
 from apps.scheduling.core.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.quotas import within_limits
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
@@ -119,6 +122,45 @@ def test_a_project_within_its_guarantee_starts_although_others_claim_units() -> 
     job(of, web, 8)
     decide_again(by)
     assert sorted(state_and_reason(one)[1] for one in jobs).count("QuotaExceeded") == 1
+
+
+def test_jobs_of_one_turn_do_not_borrow_the_units_that_their_own_project_just_took() -> None:
+    """Six of eight units are free; vision may take its four, as web claims the other two."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 4), project("web", 4)
+    placed(of, web, 2, by)
+    mine = [job(of, vision, 2) for _ in range(3)]
+    wide = job(of, web, 2)
+    decide_again(by)
+    assert [state_and_reason(one)[0] for one in mine] == ["starting", "starting", "queued"]
+    late = state_and_reason(mine[2])
+    assert late == ("queued", "QuotaExceeded")
+    mine[2].refresh_from_db()
+    assert mine[2].reason_message == (
+        "project vision uses 4 units and 4 are guaranteed;"
+        " other projects claim 2 of the 2 free units"
+    )
+    assert state_and_reason(wide)[0] == "starting"
+
+
+def test_a_gang_beyond_the_maximum_of_its_project_claims_nothing() -> None:
+    """It can never start, so that its project's units would be lent to nobody."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 2), project("web", 6, 6)
+    wide = job(of, web, 7)
+    decide_again(by)
+    assert state_and_reason(wide) == ("queued", "QuotaExceeded")
+    assert len(placed(of, vision, 8, by)) == 8
+
+
+def test_a_maximum_that_was_removed_between_two_reads_limits_nothing() -> None:
+    """The jobs were read while their project had a maximum, the maxima afterwards."""
+    vision, web = uuid4(), uuid4()
+    wide = Claim("job-1", [1, 2], [1, 1], [(0.0, 0.0, 0.0)] * 2, whole=True)
+    kept = within_limits([wide, wide], [(0, 1), (0, 1)], [vision, web], {web: 1})
+    assert kept == [(0, 1), ()]
 
 
 def test_a_job_beyond_its_quota_gives_its_reservation_up() -> None:

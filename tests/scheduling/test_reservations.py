@@ -240,6 +240,43 @@ def test_a_late_reservation_without_a_known_start_is_given_up() -> None:
     assert state_and_reason(gang)[0] == "queued"
 
 
+def reserved_on_two_servers(by: SchedulingAgent) -> Job:
+    """A gang with a reservation of all units of the two servers that have its label."""
+    build("a", "b")
+    Server.objects.update(labels={"disk": "ssd"})
+    application = known()
+    job(application, 1, 100)
+    decide(by)
+    where = {"constraints": {"labels": {"disk": "ssd"}}}
+    gang = job(application, 8, 10, submitted_s=NOW_S - 700.0, **where)
+    decide(by)
+    assert [len(each.units) for each in reservations()] == [8]
+    return gang
+
+
+def test_a_job_that_no_server_matches_any_more_gives_its_reservation_up() -> None:
+    """Else no job could use the units again: the reservation is never planned again."""
+    gang = reserved_on_two_servers(make_agent("agent-1"))
+    Server.objects.filter(name="b").update(labels={})
+    relabelled = make_agent("agent-2")
+    small = job(known(), 1, 100)
+    decide(relabelled)
+    assert state_and_reason(gang) == ("queued", "NoMatchingServer")
+    assert reservations() == []
+    decide(relabelled)
+    assert state_and_reason(small)[0] == "starting"
+
+
+def test_a_job_whose_servers_are_all_closed_gives_its_reservation_up() -> None:
+    by = make_agent("agent-1")
+    gang = reserved_on_two_servers(by)
+    for server in Server.objects.all():
+        set_server_state(server_id=server.id, state=ServerState.CORDONED)
+    decide(by)
+    assert state_and_reason(gang) == ("queued", "ServersClosed")
+    assert reservations() == []
+
+
 def test_units_without_a_known_end_are_not_waited_for() -> None:
     copy = build("a")
     application, by = known(), make_agent("agent-1")

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.inventory.models import Cluster
@@ -222,6 +223,25 @@ def test_a_job_that_needs_other_servers_has_no_start() -> None:
     estimate()
     (found,) = estimates(nowhere)
     assert (found.p50_s, found.p95_s) == (None, None)
+
+
+def test_a_job_that_its_quota_refuses_has_no_start_and_delays_no_other() -> None:
+    """The project of the second job may use no unit, however many are freed."""
+    build("a", cores=1)
+    application, none = known(), factories.project("none")
+    first = job(application, 100)
+    decide()
+    Project.objects.filter(pk=none.pk).update(max_units=0)
+    refused, last = job(application, 10, project=none), job(application, 10)
+    decide()
+    refused.refresh_from_db()
+    assert refused.reason_code == "QuotaExceeded"
+    estimate()
+    (unknown,), (known_start,) = estimates(refused), estimates(last)
+    assert (unknown.p50_s, unknown.p90_s) == (None, None)
+    first.refresh_from_db()
+    assert first.run_s is not None
+    assert known_start.p50_s == pytest.approx(NOW_S + first.run_s, rel=0.05)
 
 
 def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs() -> None:

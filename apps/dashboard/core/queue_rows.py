@@ -158,11 +158,11 @@ def queue_page(
     rows = sorted((_row(group, now_s) for group in _groups(chosen)), key=_soonest_first)
     shown = [row for group in rows[:MAX_ROWS] for row in _with_members(group, by, now_s)]
     every = [_row((job,), now_s) for job in chosen]
-    latest = [row.latest_s for row in shown if row.latest_s is not None]
+    starts = [at for row in shown for at in (row.start_s, row.latest_s) if at is not None]
     oldest = chosen[0] if chosen else None
     return QueuePage(
         rows=tuple(shown),
-        axis_s=next((axis for axis in AXES_S if axis >= max(latest, default=0.0)), AXES_S[-1]),
+        axis_s=next((axis for axis in AXES_S if axis >= max(starts, default=0.0)), AXES_S[-1]),
         waiting=len(chosen),
         shapes=len(rows),
         units=sum(job.units or 0 for job in chosen),

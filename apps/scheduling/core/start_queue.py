@@ -28,7 +28,8 @@ class ShapeFacts:
     ----------
     jobs : ids, in the order of their submission
     project : that submitted its first job; None = unknown
-    is_satisfiable : False if servers must be added or opened before a job can start
+    is_satisfiable : False if servers must be added or opened before a job can start, or if the
+        quota of its project refuses it
     reserve_s : cluster seconds until its first job may get a reservation; infinite: never
     """
 

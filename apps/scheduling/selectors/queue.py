@@ -18,6 +18,7 @@ from apps.scheduling.core.start_estimates import KNOWN_PROGRESS, History
 from apps.scheduling.core.start_queue import Holding, ShapeFacts, in_turn, joined
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.fair_share import dominant_shares
+from apps.workloads.core.reasons import Reason
 from apps.workloads.core.shapes import WaitsFor
 
 MAX_JOBS: Final = 10_000  # waiting jobs with an estimate
@@ -28,7 +29,7 @@ SCORED: Final = 1000  # earlier estimates that correct the next ones
 
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
-       waits_for
+       waits_for, reason_code
 FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
 _JOBS: Final = """
@@ -91,7 +92,8 @@ def waiting_queue(now_s: float, new: ShapeFacts | None = None) -> list[ShapeFact
 def _shape(
     row: Sequence[Any], jobs: Sequence[tuple[UUID, float, str]], now_s: float
 ) -> ShapeFacts:
-    key, priority, project, units, fewest, run_s, high_s, platforms, labels, waits_for = row
+    key, priority, project, units, fewest, run_s, high_s, platforms, labels, *waits = row
+    waits_for, reason = waits
     names = None if platforms is None else json.loads(platforms)
     waited_s = now_s - jobs[0][1]
     return ShapeFacts(
@@ -106,7 +108,8 @@ def _shape(
         priority=priority,
         project=project,
         reserve_s=max(0.0, waits_before_reservation_s(fewest) - waited_s),
-        is_satisfiable=waits_for == WaitsFor.UNITS,
+        # freed units alone let no job start that its quota refuses, and quotas are not simulated
+        is_satisfiable=waits_for == WaitsFor.UNITS and reason != Reason.QUOTA_EXCEEDED,
     )
 
 

@@ -7,7 +7,8 @@ from uuid import UUID
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.quotas import QuotaRow, Standing, lent
 
-# A job that no server matches claims nothing: it would keep its project's units from borrowers.
+# Neither a job that no server matches claims units, nor a gang that needs more than the maximum of
+# its project: they would keep units from borrowers for ever, as they cannot start.
 _STANDINGS: Final = """
 SELECT p.id, p.name, coalesce(p.guaranteed_units, 0), p.max_units,
        coalesce(held.units, 0), coalesce(waiting.units, 0)
@@ -18,9 +19,11 @@ LEFT JOIN (
     WHERE a.released_seq IS NULL GROUP BY j.project_id) held ON held.project_id = p.id
 LEFT JOIN (
     SELECT j.project_id, sum(coalesce(s.units, j.units_requested, 1)) AS units
-    FROM workloads_job j LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
+    FROM workloads_job j JOIN accounts_project o ON o.id = j.project_id
+    LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
     WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
       AND j.reason_code <> 'NoMatchingServer' AND coalesce(s.waits_for, 'units') = 'units'
+      AND (s.min_units > o.max_units) IS NOT TRUE
     GROUP BY j.project_id) waiting ON waiting.project_id = p.id
 ORDER BY p.name
 """

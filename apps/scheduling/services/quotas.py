@@ -28,16 +28,18 @@ def within_quotas(
         return list(ready), []
     known = standings()
     free = snapshot.free_units
-    # Claims of others count as they were: a job that the policy refuses keeps its claim.
-    covered = {key: each.claimed for key, each in known.items()}
-    taken = dict.fromkeys(known, 0)
+    # Claims count for others as they were: a job that the policy refuses keeps its claim. So the
+    # units taken against a claim are still free to others, but not to the project itself.
+    claims = {key: each.claimed for key, each in known.items()}
+    covered, taken = dict.fromkeys(known, 0), dict.fromkeys(known, 0)
     within: list[SizedJob] = []
     refused: list[tuple[SizedJob, Refused]] = []
     beyond = 0  # units that policies may take beyond those of the requests
     for each in ready:
         project, units = each.job.project_id, each.request.units
         own = replace(known[project], used=known[project].used + taken[project])
-        limit = allowance({**known, project: own}, project, free)
+        left = max(0, free - covered[project])
+        limit = allowance({**known, project: own}, project, left)
         if limit.units and not limit.covers(units) and not each.is_whole:
             units = limit.units
         if limit.covers(units):
@@ -47,12 +49,12 @@ def within_quotas(
             else:
                 request = request.of_fixed_size()
             within.append(replace(each, request=request))
-            claimed = min(units, covered[project])
-            covered[project] -= claimed
+            claimed = min(units, claims[project] - covered[project])
+            covered[project] += claimed
             taken[project] += units
             free = max(0, free - units + claimed)
         else:
-            refused.append((each, _refused(each, limit.detail, snapshot, free)))
+            refused.append((each, _refused(each, limit.detail, snapshot, left)))
     return within, refused
 
 
@@ -96,13 +98,13 @@ def within_limits(
     ----------
     winners : positions that each claim wins otherwise
     projects : of each claim; None = without a maximum
-    left : units left to each project
+    left : units left to each project; without an entry, its maximum was removed meanwhile
     """
     rest, kept = dict(left), []
     for claim, won, project in zip(claims, winners, projects, strict=True):
-        most = len(won) if project is None else rest[project]
+        most = len(won) if project is None else rest.get(project, len(won))
         positions = () if claim.whole and len(won) > most else won[:most]
-        if project is not None:
+        if project in rest:
             rest[project] -= len(positions)
         kept.append(positions)
     return kept

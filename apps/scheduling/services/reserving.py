@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from django.conf import settings
 
@@ -9,11 +10,17 @@ from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations import SHORT_OF_UNITS, demand_of
-from apps.scheduling.core.types import RefusalReason
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.services.proposals import Refusal
 from apps.scheduling.services.reservations import end_reservations, reservations, reserve
+from apps.workloads.core.reasons import Reason
+
+# Beyond its quota, a job may hold the units that the quota leaves to others. Without matching open
+# servers it cannot use its units, and no plan would ever replace the reservation.
+_GIVES_UP: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.NO_MATCHING_SERVER, Reason.SERVERS_CLOSED}
+)
 
 
 def reserve_for_waiting(
@@ -23,15 +30,10 @@ def reserve_for_waiting(
 ) -> None:
     """Reserve units for refused jobs, the longest waiting first.
 
-    Jobs beyond their quotas give their reservations up: their units may be those that the quota
-    leaves to others.
+    Jobs that freed units cannot let start (`_GIVES_UP`) give their reservations up.
     """
-    over = {
-        r.job.id
-        for r in refused
-        if r.refused is not None and r.refused.reason is RefusalReason.QUOTA_EXCEEDED
-    }
-    if over and (held := over & {each.job for each in reservations()}):
+    ended = {r.job.id for r in refused if r.reason in _GIVES_UP}
+    if ended and (held := ended & {each.job for each in reservations()}):
         end_reservations(held)
     entitled = [refusal for refusal in refused if _may_reserve(refusal)]
     if not entitled or not settings.MAX_RESERVATIONS:

@@ -15,6 +15,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.admission.busy_time import BusyTime, chance_free, fit
+from apps.scheduling.core.admission.history import MIN_SPAN_S
 from apps.scheduling.core.admission.pools import (
     CLASSES,
     class_of,
@@ -187,7 +188,7 @@ class ArqAdmission:
                 name=f"class {i}",
                 servers=int(in_pool(pools, i).sum()),
                 free_units=int(free[in_pool(pools, i)].sum()),
-                freed_per_s=busy[i].size / self._window_s,
+                freed_per_s=busy[i].size / self._span_s(self._busy[i], now_s),
                 mean_s=float(mean[i]) if busy[i].size else None,
                 std_s=float(busy[i].std()) if busy[i].size else None,
                 bound_s=None,
@@ -316,7 +317,8 @@ class ArqAdmission:
             arrived[number] += units
         for _, number, to, units in self._counts.diverted:
             moved[number, to] += units
-        joined = arrived + moved.sum(axis=0)
+        # a job may be diverted after its arrival left the window, but no share exceeds 1
+        joined = np.maximum(arrived + moved.sum(axis=0), moved.sum(axis=1))
         return arrived / self._window_s, moved / np.maximum(joined, 1.0)[:, None]
 
     def _follow(self, snapshot: Snapshot, now_s: float) -> None:
@@ -337,6 +339,12 @@ class ArqAdmission:
         """Note the pool of each free unit, which it belongs to when it is taken."""
         of = np.maximum(pools, 0)[snapshot.topology.unit_server]
         self._pool = np.where(snapshot.unit_free, of, self._pool)
+
+    def _span_s(self, samples: Sequence[tuple[float, float]], now_s: float) -> float:
+        """Return the time that the samples of a pool cover: the window, or less if it was cut."""
+        if len(samples) < SAMPLES:
+            return self._window_s
+        return min(self._window_s, max(MIN_SPAN_S, now_s - samples[0][0]))
 
     def _forget(self, now_s: float) -> None:
         self._counts.forget(now_s - self._window_s)

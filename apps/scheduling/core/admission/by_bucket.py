@@ -170,7 +170,8 @@ class BucketAdmission:
         self._follow(snapshot.topology.platform_name)
         self._forget(now_s)
         view, table = self._seen(snapshot, facts), self._freed.table(now_s)
-        return [self._bucket_state(i, view, table) for i in range(self._hashing.buckets)]
+        span_s = self._freed.span_s(now_s)
+        return [self._bucket_state(i, view, table, span_s) for i in range(self._hashing.buckets)]
 
     def _verdict(
         self, each: Applicant, suits: Bools, free: Ints, times: Floats, now_s: float
@@ -233,7 +234,9 @@ class BucketAdmission:
         free = count_free_units(facts, snapshot.unit_free).astype(np.int64)
         return _View(bucket, free, snapshot.server_open)
 
-    def _bucket_state(self, bucket: int, view: _View, table: tuple[Floats, Ints]) -> QueueState:
+    def _bucket_state(
+        self, bucket: int, view: _View, table: tuple[Floats, Ints], span_s: float
+    ) -> QueueState:
         inside = (view.bucket == bucket) & view.is_open
         of = np.zeros(self._hashing.buckets, dtype=np.bool_)
         of[bucket] = True
@@ -244,7 +247,7 @@ class BucketAdmission:
             name=self._hashing.name(bucket),
             servers=int(inside.sum()),
             free_units=int(view.free[inside].sum()),
-            freed_per_s=times.size / self._freed.window_s,
+            freed_per_s=times.size / span_s,
             mean_s=float(waits.mean()) if is_known else None,
             std_s=float(waits.std()) if is_known else None,
             bound_s=min(self._max_wait_s, _bound_s(waits)) if is_known else None,

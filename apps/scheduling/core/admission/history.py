@@ -11,6 +11,7 @@ from apps.inventory.core.snapshot import Bools, Floats, Ints
 LIMIT: Final = 8192  # freed units that are kept
 MIN_FREED: Final = 20  # fewer tell too little
 MOMENTS: Final = 256
+MIN_SPAN_S: Final = 1.0  # units that are freed at one moment have no rate
 
 
 class FreedUnits:
@@ -36,6 +37,12 @@ class FreedUnits:
         """Continue from what `entries` returned."""
         self._freed.clear()
         self._freed.extend((now_s, int(cell)) for now_s, cell in entries)
+
+    def span_s(self, now_s: float) -> float:
+        """Return the length of the history: the window, or less if older units were dropped."""
+        if len(self._freed) < LIMIT:
+            return self.window_s
+        return min(self.window_s, max(MIN_SPAN_S, now_s - self._freed[0][0]))
 
     def table(self, now_s: float) -> tuple[Floats, Ints]:
         """Return times, ascending, and cells of the freed units; forgets those before."""

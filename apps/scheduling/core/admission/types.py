@@ -82,7 +82,8 @@ class QueueState:
     ----------
     name : what its units have in common
     servers, free_units : open servers, and free units on them
-    freed_per_s : units freed in the window of the history over its length
+    freed_per_s : units freed in the window of the history over its length; of the newest ones over
+        their time, if more were freed than are kept
     mean_s, std_s : of the time until a unit is freed (bucket), or that units were busy (class);
         None = too few were freed
     bound_s : longest wait for one unit; None = jobs do not wait

@@ -232,3 +232,27 @@ def test_a_job_that_the_policy_refuses_arrives_and_is_diverted_once() -> None:
     rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 3.0)}
     assert rows["class 6"].arrived_per_s == pytest.approx(1 / 7200.0)
     assert rows["class 6"].diverted_share == 1.0
+
+
+def test_the_rate_of_a_pool_is_of_the_busy_times_that_are_kept() -> None:
+    """Five units are busy for 0.5 s, 150 times, and then free for 0.5 s: five a second."""
+    snapshot = cluster([5], [10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    full = replace(snapshot, unit_free=frozen(np.zeros(5, dtype=np.bool_)))
+    for turn in range(150):
+        made.evaluate([], snapshot, topo, NOW_S + turn)
+        made.evaluate([], full, topo, NOW_S + turn + 0.5)
+        made.note_freed(snapshot, np.arange(5), NOW_S + turn + 1.0)
+    rows = made.state(snapshot, topo, NOW_S + 150.0)
+    assert sum(row.freed_per_s for row in rows) == pytest.approx(5.0, rel=0.02)
+
+
+def test_no_more_jobs_are_diverted_than_joined_a_queue() -> None:
+    """Four units arrived before the window of two hours, and were diverted in it."""
+    snapshot = cluster([5], [10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    counts = {"arrived": [(NOW_S, 3, 4)], "diverted": [(NOW_S + 100.0, 3, 2, 4)]}
+    made.recall({**made.memory(), **counts}, snapshot)
+    rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 7250.0)}
+    assert rows["class 3"].arrived_per_s == 0.0
+    assert rows["class 3"].diverted_share == 1.0

@@ -182,6 +182,17 @@ def test_the_state_counts_servers_units_and_waiting_jobs() -> None:
     assert rows[0].as_json()["waiting"] == 1
 
 
+def test_the_rate_of_many_freed_units_is_of_those_that_are_kept() -> None:
+    """Ten units each 0.1 s for 200 s are more than are kept."""
+    snapshot = cluster([5, 5], [0.0, 0.0])
+    made = make_admission(Control.COUNT)
+    assert made is not None
+    for turn in range(2000):
+        made.note_freed(snapshot, np.arange(10), NOW_S - 200.0 + 0.1 * turn)
+    (row,) = made.state(snapshot, TopologyFacts(snapshot.topology), NOW_S)
+    assert row.freed_per_s == pytest.approx(100.0, rel=0.01)
+
+
 def test_a_job_that_is_not_evaluated_for_long_is_forgotten() -> None:
     snapshot = cluster([3, 0], [90.0, 5.0])
     made = control(Control.TARCIL_LSH, snapshot, every_s=8.0)

@@ -34,6 +34,16 @@ def test_the_number_of_freed_units_kept_is_limited() -> None:
     assert freed.table(1.0)[0].size == LIMIT
 
 
+def test_the_history_is_as_long_as_the_units_that_are_kept() -> None:
+    freed = FreedUnits(100.0)
+    freed.note(np.zeros(LIMIT - 1, dtype=np.int64), 50.0)
+    assert freed.span_s(60.0) == 100.0, "no unit was dropped"
+    freed.note(np.zeros(1, dtype=np.int64), 60.0)
+    assert freed.span_s(60.0) == 10.0
+    freed.note(np.zeros(LIMIT, dtype=np.int64), 60.0)
+    assert freed.span_s(60.0) == 1.0
+
+
 def test_evenly_freed_units_leave_a_uniform_wait() -> None:
     """One unit every 10 s: the wait for one is uniform in 0 to 10, for three in 20 to 30."""
     freed_s = np.linspace(0.0, 290.0, 30)
