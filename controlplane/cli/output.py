@@ -78,9 +78,11 @@ def _entry(head: str, item: Any, depth: int) -> list[str]:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in seconds, minutes or hours."""
+    """Return a duration in seconds, minutes or hours; negative ones with a minus."""
     if seconds is None:
         return "-"
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
     if seconds < 60:
         return f"{seconds:.3g} s"
     if seconds < 3600:

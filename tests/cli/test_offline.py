@@ -37,6 +37,14 @@ def test_durations_are_parsed(text: str, expected: float) -> None:
     assert seconds(text) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("seconds_late", "text"), [(-7200.0, "-2.0 h"), (-90.0, "-1.5 min"), (-4.0, "-4 s")]
+)
+def test_early_starts_are_written_in_the_units_of_late_ones(seconds_late: float, text: str) -> None:
+    assert duration(seconds_late) == text
+    assert duration(-seconds_late) == text.removeprefix("-")
+
+
 @pytest.mark.parametrize("text", ["", "ms", "10 parsecs", "10d", "x"])
 def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):

@@ -324,6 +324,16 @@ def test_the_axis_reaches_a_start_whose_p90_is_later_than_simulated() -> None:
     assert (shown.rows[0].start_s, shown.axis_s) == (3000.0, 3600.0)
 
 
+def test_a_job_that_was_submitted_after_the_clock_was_read_has_not_waited(
+    as_operator: Client,
+) -> None:
+    shaped(name="new", submitted_s=NOW_S + 5.0)
+    shown = queue_page(waiting_jobs(None), [], [], QueueFilter(), now_s=NOW_S)
+    assert (shown.rows[0].waited_s, shown.oldest_s) == (0.0, 0.0)
+    (job,) = as_operator.get("/api/v1/queues/").json()["jobs"]
+    assert job["waited_seconds"] == 0.0
+
+
 def test_starts_are_described_in_words() -> None:
     assert start_text(60.0, 120.0, 0) == "in 1 min to 2 min (p50 to p90)"
     assert start_text(60.0, None, 1) == "in 1 min (p50; p90 unknown), after 1 job"

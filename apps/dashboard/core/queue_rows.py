@@ -169,7 +169,7 @@ def queue_page(
         start_s=_median([row.start_s for row in every]),
         latest_s=_median([row.latest_s for row in every]),
         oldest=oldest,
-        oldest_s=0.0 if oldest is None else now_s - oldest.submitted_s,
+        oldest_s=0.0 if oldest is None else _waited(oldest, now_s),
         reasons=_reasons(counts),
         projects=tuple(sorted(_sums((count.project, count.jobs) for count in counts).items())),
         hidden=max(0, len(rows) - MAX_ROWS),
@@ -190,7 +190,7 @@ def _groups(jobs: Sequence[WaitingJob]) -> list[tuple[WaitingJob, ...]]:
 def _row(jobs: tuple[WaitingJob, ...], now_s: float, *, is_member: bool = False) -> QueueRow:
     return QueueRow(
         jobs=jobs,
-        waited_s=now_s - jobs[0].submitted_s,
+        waited_s=_waited(jobs[0], now_s),
         start_s=_median([_from_now(job.start_s, now_s) for job in jobs]),
         latest_s=_median([_from_now(job.latest_s, now_s) for job in jobs]),
         is_member=is_member,
@@ -203,6 +203,10 @@ def _with_members(group: QueueRow, by: QueueFilter, now_s: float) -> list[QueueR
         return [group]
     members = [_row((job,), now_s, is_member=True) for job in group.jobs[:MAX_ROWS]]
     return [group, *members]
+
+
+def _waited(job: WaitingJob, now_s: float) -> float:
+    return max(0.0, now_s - job.submitted_s)  # the clock is read before the jobs
 
 
 def _from_now(at_s: float | None, now_s: float) -> float | None:
