@@ -58,7 +58,9 @@ class QueueRow:
         ahead = self.first.ahead
         if ahead is None:
             return ""
-        return "next to start" if not ahead else f"after {formats.plural(ahead, 'job')}"
+        if ahead:
+            return f"after {formats.plural(ahead, 'job')}"
+        return "" if self.start_s is None else "next to start"
 
     @property
     def start(self) -> str:
