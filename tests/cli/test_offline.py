@@ -40,7 +40,7 @@ def test_durations_are_parsed(text: str, expected: float) -> None:
 @pytest.mark.parametrize(
     ("seconds_late", "text"), [(-7200.0, "-2.0 h"), (-90.0, "-1.5 min"), (-4.0, "-4 s")]
 )
-def test_early_starts_are_written_in_the_units_of_late_ones(seconds_late: float, text: str) -> None:
+def test_early_starts_have_the_units_of_late_ones(seconds_late: float, text: str) -> None:
     assert duration(seconds_late) == text
     assert duration(-seconds_late) == text.removeprefix("-")
 

@@ -12,9 +12,7 @@ from apps.scheduling.core.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Request
 
 
-def missing_size(
-    sized: Sized | Infeasible, missing: int, *, has_ceiling: bool = False
-) -> Sized:
+def missing_size(sized: Sized | Infeasible, missing: int, *, has_ceiling: bool = False) -> Sized:
     """Return the size of the missing units, on the platforms that meet the target.
 
     Any platform that the job allows if none meets it any more; none with a ceiling on its cost.

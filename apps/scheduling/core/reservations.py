@@ -126,9 +126,7 @@ def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
     return usable & ~facts.named(request.excluded)
 
 
-def _with_room(
-    request: Request, snapshot: Snapshot, free_s: Floats, releases: Releases
-) -> Floats:
+def _with_room(request: Request, snapshot: Snapshot, free_s: Floats, releases: Releases) -> Floats:
     """(U,) when each unit is free, and its server has room for it and those free before it."""
     topology = snapshot.topology
     servers = topology.unit_server.astype(np.int64)
@@ -141,9 +139,7 @@ def _with_room(
     return ready_s
 
 
-def _room_in_time(
-    request: Request, snapshot: Snapshot, releases: Releases
-) -> tuple[Floats, Ints]:
+def _room_in_time(request: Request, snapshot: Snapshot, releases: Releases) -> tuple[Floats, Ints]:
     """Return from when each server has room for one more unit of a request.
 
     Returns

@@ -40,8 +40,9 @@ WHERE (SELECT j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel
        FROM workloads_job j WHERE j.id = r.job_id)
 ORDER BY r.id
 """
-# When the units and the capacity of each running job are free: the pessimistic end of the prediction; later than that, or without
-# one, what the progress tells. Nothing tells when a suspended job ends.
+# When the units and the capacity of each running job are free: the pessimistic end of the
+# prediction; later than that, or without one, what the progress tells. Nothing tells when a
+# suspended job ends.
 _ENDS: Final = """
 SELECT a.unit_ids, a.server_id, a.memory_bytes, a.network_bps, a.storage_bytes,
        CASE WHEN by.prediction > %(now)s THEN by.prediction ELSE by.progress END
@@ -167,7 +168,8 @@ def _ends(snapshot: Snapshot, now_s: float) -> tuple[Floats, Releases]:
     (U,) now, at the predicted end of the job, or never; the capacity freed at known ends
     """
     topology = snapshot.topology
-    known = [row for row in fetch_rows(_ENDS, {"now": now_s, "margin": MARGIN}) if row[-1] is not None]
+    rows = fetch_rows(_ENDS, {"now": now_s, "margin": MARGIN})
+    known = [row for row in rows if row[-1] is not None]
     ends = {unit: end_s for units, *_, end_s in known for unit in units}
     busy = [ends.get(unit, np.inf) for unit in topology.unit_id.tolist()]
     free: Floats = np.where(snapshot.unit_free, now_s, np.maximum(busy, now_s))

@@ -23,9 +23,11 @@ def test_units_are_added_even_if_the_target_cannot_be_met_any_more() -> None:
 
 
 def test_no_units_are_added_if_no_platform_is_within_the_ceiling_any_more() -> None:
-    assert missing_size(Infeasible(4, "J", 900.0, ""), 2, has_ceiling=True).platforms == set()
+    assert (
+        missing_size(Infeasible(4, "J", 900.0, ""), 2, has_ceiling=True).platforms == frozenset()
+    )
     sized = Sized(8, frozenset({"J"}), None, 500.0, 400.0, 600.0, 0.9)
-    assert missing_size(sized, 2, has_ceiling=True).platforms == {"J"}
+    assert missing_size(sized, 2, has_ceiling=True).platforms == frozenset({"J"})
 
 
 def test_units_of_a_spread_job_are_added_elsewhere() -> None:

@@ -77,7 +77,7 @@ def test_units_without_a_known_end_are_reserved_for_nobody() -> None:
 
 
 def test_a_unit_waits_for_the_memory_of_its_server() -> None:
-    """Server 0 has memory for no unit until 50 s, for one until 70 s; server 1 for one for ever."""
+    """Server 0 has memory for no unit until 50 s, for one until 70 s; server 1 for one only."""
     snapshot = idle(topology((2, 2, 2)))
     free = snapshot.server_free.copy()
     free[0, 0], free[1, 0] = 0.0, 1.5 * SHARE[0]
