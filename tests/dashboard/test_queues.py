@@ -324,6 +324,30 @@ def test_the_axis_reaches_a_start_whose_p90_is_later_than_simulated() -> None:
     assert (shown.rows[0].start_s, shown.axis_s) == (3000.0, 3600.0)
 
 
+def test_an_open_request_says_how_many_of_its_jobs_are_not_listed(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.dashboard.core.queue_rows.MAX_ROWS", 2)
+    first = shaped(name="first")
+    for name in ("second", "third", "fourth"):
+        factories.job(name, application=first.application, submitted_s=NOW_S)
+    Job.objects.update(shape=first.shape, reason_code="NoFreeUnit")
+    assert "not shown" not in page(as_operator)
+    shown = page(as_operator, f"?shape={first.shape_id}")
+    assert "2 later jobs of the open request are not shown." in shown
+    assert "fourth" not in shown
+
+
+def test_a_job_without_a_predicted_start_is_not_the_next_to_start() -> None:
+    job = shaped(name="alone", submitted_s=NOW_S)
+    estimate(job, None, None, p5_s=None, ahead=0)
+    (row,) = queue_page(waiting_jobs(None), [], [], QueueFilter(), now_s=NOW_S).rows
+    assert (row.start, row.position) == ("unknown", "")
+    estimate(job, 60.0, None, ahead=0)
+    (row,) = queue_page(waiting_jobs(None), [], [], QueueFilter(), now_s=NOW_S).rows
+    assert (row.start, row.position) == ("1 min", "next to start")
+
+
 def test_a_job_that_was_submitted_after_the_clock_was_read_has_not_waited(
     as_operator: Client,
 ) -> None:

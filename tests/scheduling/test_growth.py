@@ -81,6 +81,23 @@ def test_a_job_starts_with_the_free_units_and_gets_the_rest_later() -> None:
     assert (event.subject, event.data["units"]) == (str(job.id), 3)
 
 
+def test_a_job_gets_no_unit_that_costs_more_than_its_ceiling() -> None:
+    """The ceiling stands for a cheap platform that closed, so that only a dear one has units."""
+    copy = build("a")
+    holder = busy(0, 1, 2, of=copy)
+    job = waiting(known(), **FOUR, constraints={"max_cost": 1000.0})
+    agent = make_agent("agent-1")
+    work(agent)
+    assert (state_and_reason(job)[0], sizes(job)) == ("starting", (1, 3, 0))
+    Job.objects.filter(id=job.id).update(constraints={"max_cost": 1.0})
+    release([holder.id])
+    again(agent)
+    assert sizes(job) == (1, 3, 0)
+    Job.objects.filter(id=job.id).update(constraints={"max_cost": 1000.0})
+    again(agent)
+    assert sizes(job) == (4, 0, 3)
+
+
 def test_a_gang_still_starts_whole_or_not_at_all() -> None:
     copy = build("a")
     busy(0, of=copy)

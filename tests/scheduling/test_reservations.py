@@ -286,6 +286,26 @@ def test_units_without_a_known_end_are_not_waited_for() -> None:
     assert reservations() == []
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_units_on_a_server_without_memory_are_reserved_for_when_it_is_given_back(
+    is_known: bool,
+) -> None:
+    """Three units are free, and a job on the fourth holds nine tenths of the memory."""
+    build("a")
+    application, by = known(), make_agent("agent-1")
+    holder = job(application, 1, 100, unit_memory_bytes=14 * 10**9)
+    decide(by)
+    holder.refresh_from_db()
+    assert holder.run_high_s is not None
+    if not is_known:
+        Job.objects.filter(id=holder.id).update(run_high_s=None)
+    gang = job(application, 2, 10, submitted_s=NOW_S - 700.0, unit_memory_bytes=10**9 * 3 // 2)
+    decide(by)
+    assert state_and_reason(gang) == ("queued", "CapacityShort")
+    end_s = pytest.approx(NOW_S + holder.run_high_s)
+    assert [each.start_s for each in reservations()] == ([end_s] if is_known else [])
+
+
 def test_a_suspended_job_has_no_known_end_and_its_suspension_delays_the_predicted_one() -> None:
     build("a")
     application, by = known(), make_agent("agent-1")

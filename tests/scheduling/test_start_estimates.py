@@ -244,6 +244,24 @@ def test_a_job_that_its_quota_refuses_has_no_start_and_delays_no_other() -> None
     assert known_start.p50_s == pytest.approx(NOW_S + first.run_s, rel=0.05)
 
 
+@pytest.mark.parametrize(("limit", "counts"), [(2, (1, 1)), (5, (4, 1)), (9, (6, 1))])
+def test_a_flood_of_equal_jobs_leaves_an_estimate_to_other_requests(
+    limit: int, counts: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six equal jobs, and a later one of another request."""
+    build("a", cores=1)
+    application = known()
+    flood = [job(application, 10) for _ in range(7)]
+    decide()
+    other = job(application, 20)
+    decide()
+    decide()
+    assert Job.objects.filter(shape__isnull=False).count() == 7
+    monkeypatch.setattr("apps.scheduling.selectors.queue.MAX_JOBS", limit)
+    estimate()
+    assert (sum(len(estimates(each)) for each in flood), len(estimates(other))) == counts
+
+
 def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs() -> None:
     busy_server()
     with CaptureQueriesContext(

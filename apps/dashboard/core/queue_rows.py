@@ -58,7 +58,9 @@ class QueueRow:
         ahead = self.first.ahead
         if ahead is None:
             return ""
-        return "next to start" if not ahead else f"after {formats.plural(ahead, 'job')}"
+        if ahead:
+            return f"after {formats.plural(ahead, 'job')}"
+        return "" if self.start_s is None else "next to start"
 
     @property
     def start(self) -> str:
@@ -97,7 +99,7 @@ class QueuePage:
     start_s, latest_s : medians of the p50 and p90; None = no estimate
     oldest_s : cluster seconds that the oldest job has waited
     reasons, projects : of all visible jobs, with the number of jobs
-    hidden : rows that are not shown
+    hidden, hidden_jobs : rows that are not shown, and jobs of the request that is listed
     is_cut : whether more jobs match than were read
     """
 
@@ -113,6 +115,7 @@ class QueuePage:
     reasons: tuple[tuple[str, str, int], ...]
     projects: tuple[tuple[str, int], ...]
     hidden: int
+    hidden_jobs: int
     is_cut: bool
     scores: tuple[StartScore, ...]
     score: QueueScore | None
@@ -173,6 +176,9 @@ def queue_page(
         reasons=_reasons(counts),
         projects=tuple(sorted(_sums((count.project, count.jobs) for count in counts).items())),
         hidden=max(0, len(rows) - MAX_ROWS),
+        hidden_jobs=sum(
+            max(0, len(row.jobs) - MAX_ROWS) for row in rows[:MAX_ROWS] if _is_listed(row, by)
+        ),
         is_cut=waiting.is_cut,
         scores=tuple(scores),
         score=_score(scores),
@@ -199,10 +205,14 @@ def _row(jobs: tuple[WaitingJob, ...], now_s: float, *, is_member: bool = False)
 
 def _with_members(group: QueueRow, by: QueueFilter, now_s: float) -> list[QueueRow]:
     """Return a row, and those of its jobs if the address asks for them."""
-    if len(group.jobs) == 1 or by.shape != str(group.first.shape):
+    if not _is_listed(group, by):
         return [group]
     members = [_row((job,), now_s, is_member=True) for job in group.jobs[:MAX_ROWS]]
     return [group, *members]
+
+
+def _is_listed(group: QueueRow, by: QueueFilter) -> bool:
+    return len(group.jobs) > 1 and by.shape == str(group.first.shape)
 
 
 def _waited(job: WaitingJob, now_s: float) -> float:

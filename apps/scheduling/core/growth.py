@@ -12,12 +12,14 @@ from apps.scheduling.core.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Request
 
 
-def missing_size(sized: Sized | Infeasible, missing: int) -> Sized:
+def missing_size(sized: Sized | Infeasible, missing: int, *, has_ceiling: bool = False) -> Sized:
     """Return the size of the missing units, on the platforms that meet the target.
 
-    Any platform that the job allows if none meets it any more.
+    Any platform that the job allows if none meets it any more; none with a ceiling on its cost.
     """
-    platforms = sized.platforms if isinstance(sized, Sized) else None
+    platforms = frozenset[str]() if has_ceiling else None
+    if isinstance(sized, Sized):
+        platforms = sized.platforms
     return Sized(missing, platforms, None, math.nan, math.nan, math.nan, math.nan)
 
 

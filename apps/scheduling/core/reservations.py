@@ -52,15 +52,39 @@ class Plan(NamedTuple):
     start_s: float
 
 
+class Releases(NamedTuple):
+    """Memory, network and storage that running jobs give back, n parts of jobs on one server.
+
+    Attributes
+    ----------
+    server : (n,) index
+    at_s : (n,) the pessimistic end of the job, known
+    amounts : (n, 3) as `Snapshot.server_free`
+    """
+
+    server: Ints
+    at_s: Floats
+    amounts: Floats
+
+
+NO_RELEASES: Final = Releases(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros((0, 3)))
+
+
 def plan(
-    request: Request, snapshot: Snapshot, facts: TopologyFacts, free_s: Floats, taken: Bools
+    request: Request,
+    snapshot: Snapshot,
+    facts: TopologyFacts,
+    free_s: Floats,
+    taken: Bools,
+    releases: Releases = NO_RELEASES,
 ) -> Plan | None:
-    """Choose the units that a refused request can have first. O(U log U).
+    """Choose the units that a refused request can have first. O(U log U + n log n).
 
     Parameters
     ----------
     free_s : (U,) when each unit is free, at the pessimistic end; infinite if unknown
     taken : (U,) units of other reservations
+    releases : of all jobs whose end is known; those of the others are never given back
 
     Returns
     -------
@@ -69,10 +93,8 @@ def plan(
     topology = snapshot.topology
     servers = topology.unit_server.astype(np.int64)
     usable = usable_servers(request, snapshot, facts)[servers] & ~taken & np.isfinite(free_s)
-    units = np.flatnonzero(usable)
-    units = units[
-        _first_of(servers[units], free_s[units], _room(request, topology)[servers[units]])
-    ]
+    free_s = _with_room(request, snapshot, np.where(usable, free_s, np.inf), releases)
+    units = np.flatnonzero(np.isfinite(free_s))
     if request.spread is not None:
         places = place_of(topology, request.spread)[servers].astype(np.int64)
         once = np.ones(units.size, dtype=np.int64)
@@ -104,14 +126,46 @@ def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
     return usable & ~facts.named(request.excluded)
 
 
-def _room(request: Request, topology: Topology) -> Ints:
-    """(S,) units that an idle server can hold with the requested resources."""
-    servers = np.arange(topology.server_id.size, dtype=np.int32)
-    vectors = unit_vectors(topology, servers, request)
+def _with_room(request: Request, snapshot: Snapshot, free_s: Floats, releases: Releases) -> Floats:
+    """(U,) when each unit is free, and its server has room for it and those free before it."""
+    topology = snapshot.topology
+    servers = topology.unit_server.astype(np.int64)
+    order = np.lexsort((free_s, servers))
+    at_s, first = _room_in_time(request, snapshot, releases)
+    slot = first[servers[order]] + _position(servers[order])
+    has_room = slot < first[servers[order] + 1]
+    ready_s = np.full(free_s.size, np.inf)
+    ready_s[order[has_room]] = np.maximum(free_s[order[has_room]], at_s[slot[has_room]])
+    return ready_s
+
+
+def _room_in_time(request: Request, snapshot: Snapshot, releases: Releases) -> tuple[Floats, Ints]:
+    """Return from when each server has room for one more unit of a request.
+
+    Returns
+    -------
+    times of all servers, ascending for each, -inf = now; (S + 1,) the first one of each server
+    """
+    topology = snapshot.topology
+    count = topology.server_id.size
+    server = np.concatenate([np.arange(count), releases.server])
+    at_s = np.concatenate([np.full(count, -np.inf), releases.at_s])
+    order = np.lexsort((at_s, server))
+    server, at_s = server[order], at_s[order]
+    amounts = np.concatenate([snapshot.server_free, releases.amounts])[order]
+    free = amounts.cumsum(axis=0)
+    begins = np.flatnonzero(np.isneginf(at_s))
+    free -= (free[begins] - amounts[begins])[server]
+    vectors = unit_vectors(topology, np.arange(count, dtype=np.int32), request)[server]
     with np.errstate(divide="ignore", invalid="ignore"):
-        by_resource = np.where(vectors > 0.0, topology.server_capacity / vectors, np.inf)
-    room = np.minimum(by_resource.min(axis=1) * (1.0 + SLACK), topology.server_units)
-    return np.floor(room).astype(np.int64)
+        by_resource = np.where(vectors > 0.0, free / vectors, np.inf)
+    room = np.minimum(by_resource.min(axis=1) * (1.0 + SLACK), topology.server_units[server])
+    room = np.floor(np.maximum(room, 0.0)).astype(np.int64)
+    more = np.diff(room, prepend=0)
+    more[begins] = room[begins]
+    more = np.maximum(more, 0)
+    slots = np.bincount(server, weights=more, minlength=count).astype(np.int64)
+    return np.repeat(at_s, more), np.concatenate([[0], np.cumsum(slots)])
 
 
 def _first_of(places: Ints, free_s: Floats, counts: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -27,14 +27,18 @@ RECENT: Final = 400  # submissions that stand for the next ones
 ENDED: Final = 2000  # ended jobs of the history
 SCORED: Final = 1000  # earlier estimates that correct the next ones
 
+_ShapeJobs = dict[int, list[tuple[UUID, float, str]]]  # id, submission and kind, by shape
+
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
        waits_for, reason_code
 FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
-_JOBS: Final = """
-SELECT j.shape_id, j.id, j.submitted_s, j.target_kind FROM workloads_job j
-WHERE j.shape_id IS NOT NULL ORDER BY j.shape_id, j.created_at, j.id LIMIT %s
+_OLDEST: Final = """
+SELECT s.id, j.id, j.submitted_s, j.target_kind FROM unnest(%s::bigint[]) AS s(id), LATERAL (
+    SELECT j.id, j.submitted_s, j.target_kind, j.created_at FROM workloads_job j
+    WHERE j.shape_id = s.id ORDER BY j.created_at, j.id LIMIT %s) j
+ORDER BY s.id, j.created_at, j.id
 """
 _HOLDINGS: Final = """
 SELECT j.id, a.unit_ids, j.target_kind, coalesce(j.started_s, j.placed_s) + j.suspended_for_s,
@@ -74,19 +78,42 @@ WHERE placed_s > %s AND simulated_s IS NOT NULL ORDER BY placed_s DESC LIMIT %s
 def waiting_queue(now_s: float, new: ShapeFacts | None = None) -> list[ShapeFacts]:
     """Return the waiting shapes in the order of their evaluation, with at most 10,000 jobs.
 
+    Each shape has an equal part of these; what some leave is for the others.
+
     Parameters
     ----------
     new : of a job that is not submitted yet, where it would wait
     """
-    by_shape: dict[int, list[tuple[UUID, float, str]]] = {}
-    for shape, job, submitted_s, kind in fetch_rows(_JOBS, [MAX_JOBS]):
-        by_shape.setdefault(shape, []).append((job, submitted_s, kind))
-    shapes = [
-        _shape(row[1:], by_shape[row[0]], now_s)
-        for row in fetch_rows(_SHAPES)
-        if row[0] in by_shape
-    ]
+
+    def oldest(shapes: Sequence[int], limit: int) -> _ShapeJobs:
+        found: _ShapeJobs = {}
+        for shape, job, submitted_s, kind in fetch_rows(_OLDEST, [list(shapes), limit]):
+            found.setdefault(shape, []).append((job, submitted_s, kind))
+        return found
+
+    rows = fetch_rows(_SHAPES)
+    by_shape = _jobs_of([row[0] for row in rows], oldest)
+    shapes = [_shape(row[1:], by_shape[row[0]], now_s) for row in rows if row[0] in by_shape]
     return in_turn(shapes if new is None else joined(shapes, new), dominant_shares())
+
+
+def _jobs_of(
+    shapes: Sequence[int], oldest: Callable[[Sequence[int], int], _ShapeJobs]
+) -> _ShapeJobs:
+    """Return the oldest jobs of shapes, at most `MAX_JOBS`: no shape keeps the others out.
+
+    Parameters
+    ----------
+    oldest : reads at most a number of jobs of each of some shapes
+    """
+    shapes = shapes[:MAX_JOBS]
+    part = MAX_JOBS // max(1, len(shapes))
+    found = oldest(shapes, part)
+    cut = [shape for shape, jobs in found.items() if len(jobs) == part]
+    left = MAX_JOBS - sum(map(len, found.values()))
+    if cut and left >= len(cut):
+        found |= oldest(cut, part + left // len(cut))
+    return found
 
 
 def _shape(

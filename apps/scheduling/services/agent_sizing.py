@@ -88,7 +88,8 @@ class JobSizer:
                 refused.append(refused_as.unknown_policy(job, profile_id))
                 continue
             if job.missing:
-                sized = missing_size(sized, job.missing)
+                has_ceiling = job.spec.constraints.max_cost is not None
+                sized = missing_size(sized, job.missing, has_ceiling=has_ceiling)
             if isinstance(sized, Infeasible):
                 is_closed = is_only_closed(job.spec, profile, snapshot, allowances)
                 refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))

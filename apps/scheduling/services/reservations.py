@@ -20,7 +20,13 @@ from apps.inventory.selectors import cluster_now
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.reservations import MARGIN, Reservation, held_mask, plan
+from apps.scheduling.core.reservations import (
+    MARGIN,
+    Releases,
+    Reservation,
+    held_mask,
+    plan,
+)
 from apps.scheduling.core.types import Request
 
 # The few reservations first: a join may read all waiting jobs. One whose units victims still hold
@@ -34,10 +40,12 @@ WHERE (SELECT j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel
        FROM workloads_job j WHERE j.id = r.job_id)
 ORDER BY r.id
 """
-# When each busy unit is free: the pessimistic end of the prediction; later than that, or without
-# one, what the progress tells. Nothing tells when a suspended job ends.
+# When the units and the capacity of each running job are free: the pessimistic end of the
+# prediction; later than that, or without one, what the progress tells. Nothing tells when a
+# suspended job ends.
 _ENDS: Final = """
-SELECT a.unit_ids, CASE WHEN by.prediction > %(now)s THEN by.prediction ELSE by.progress END
+SELECT a.unit_ids, a.server_id, a.memory_bytes, a.network_bps, a.storage_bytes,
+       CASE WHEN by.prediction > %(now)s THEN by.prediction ELSE by.progress END
 FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id,
 LATERAL (
     SELECT coalesce(j.started_s, j.placed_s) + j.suspended_for_s + j.run_high_s AS prediction,
@@ -100,9 +108,8 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
         if row is None:
             return False
         topology = snapshot.topology
-        planned = plan(
-            request, snapshot, facts, _free_s(snapshot, now_s), held_mask(topology, others)
-        )
+        free_s, releases = _ends(snapshot, now_s)
+        planned = plan(request, snapshot, facts, free_s, held_mask(topology, others), releases)
         if planned is None:
             if mine:  # late: its units would wait for nobody knows how long
                 end_reservations([job])
@@ -153,18 +160,24 @@ def _waiting(job: UUID) -> tuple[str, UUID] | None:
     return (rows[0][0], rows[0][1]) if rows else None
 
 
-def _free_s(snapshot: Snapshot, now_s: float) -> Floats:
-    """(U,) when each unit is free: now, at the predicted end of its job, or never."""
+def _ends(snapshot: Snapshot, now_s: float) -> tuple[Floats, Releases]:
+    """Return when the units and the capacity of running jobs are free.
+
+    Returns
+    -------
+    (U,) now, at the predicted end of the job, or never; the capacity freed at known ends
+    """
     topology = snapshot.topology
-    ends = {
-        unit: end_s
-        for units, end_s in fetch_rows(_ENDS, {"now": now_s, "margin": MARGIN})
-        for unit in units
-        if end_s is not None
-    }
+    rows = fetch_rows(_ENDS, {"now": now_s, "margin": MARGIN})
+    known = [row for row in rows if row[-1] is not None]
+    ends = {unit: end_s for units, *_, end_s in known for unit in units}
     busy = [ends.get(unit, np.inf) for unit in topology.unit_id.tolist()]
     free: Floats = np.where(snapshot.unit_free, now_s, np.maximum(busy, now_s))
-    return free
+    place = {server: i for i, server in enumerate(topology.server_id.tolist())}
+    parts = [(place[server], end_s, *use) for _, server, *use, end_s in known if server in place]
+    columns = np.array(parts, dtype=np.float64).reshape(-1, 5)
+    at_s = np.maximum(columns[:, 1], now_s)
+    return free, Releases(columns[:, 0].astype(np.int64), at_s, columns[:, 2:])
 
 
 def _event(job: UUID, row: tuple[str, UUID], start_s: float, units: int) -> NewEvent:

@@ -22,6 +22,14 @@ def test_units_are_added_even_if_the_target_cannot_be_met_any_more() -> None:
     assert missing_size(infeasible, 2).platforms is None
 
 
+def test_no_units_are_added_if_no_platform_is_within_the_ceiling_any_more() -> None:
+    assert (
+        missing_size(Infeasible(4, "J", 900.0, ""), 2, has_ceiling=True).platforms == frozenset()
+    )
+    sized = Sized(8, frozenset({"J"}), None, 500.0, 400.0, 600.0, 0.9)
+    assert missing_size(sized, 2, has_ceiling=True).platforms == frozenset({"J"})
+
+
 def test_units_of_a_spread_job_are_added_elsewhere() -> None:
     by_server = missing_request(request(2, spread=Within.SERVER, gang=True), CLUSTER, {2, 5})
     assert (by_server.gang, by_server.excluded) == (False, frozenset({1, 4}))

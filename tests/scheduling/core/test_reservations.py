@@ -14,6 +14,7 @@ from apps.scheduling.core.policies import least_loaded
 from apps.scheduling.core.redecide import moment_of
 from apps.scheduling.core.reservations import (
     Plan,
+    Releases,
     Reservation,
     barred_units,
     explained,
@@ -73,6 +74,29 @@ def test_units_without_a_known_end_are_reserved_for_nobody() -> None:
     assert found is not None
     assert set(found.units.tolist()) == {0, 2}
     assert planned(request(2, locality=Within.SERVER), 1.0, NEVER, 3.0, NEVER) is None
+
+
+def test_a_unit_waits_for_the_memory_of_its_server() -> None:
+    """Server 0 has memory for no unit until 50 s, for one until 70 s; server 1 for one only."""
+    snapshot = idle(topology((2, 2, 2)))
+    free = snapshot.server_free.copy()
+    free[0, 0], free[1, 0] = 0.0, 1.5 * SHARE[0]
+    short = replace(snapshot, server_free=frozen(free))
+    amounts = np.array([[SHARE[0], 0.0, 0.0], [SHARE[0], 0.0, 0.0]])
+    releases = Releases(np.array([0, 0]), np.array([70.0, 50.0]), amounts)
+    facts, taken = TopologyFacts(short.topology), np.zeros(6, dtype=np.bool_)
+    free_s = np.array([10.0, 60.0, 20.0, 30.0, 80.0, NEVER])
+    found = [
+        None if each is None else (set(each.units.tolist()), each.start_s)
+        for each in (plan(request(n), short, facts, free_s, taken, releases) for n in range(1, 6))
+    ]
+    assert found == [
+        ({2}, 20.0),
+        ({2, 0}, 50.0),
+        ({2, 0, 1}, 70.0),
+        ({2, 0, 1, 4}, 80.0),
+        None,
+    ]
 
 
 def test_units_of_other_reservations_and_closed_servers_are_not_reserved() -> None:
