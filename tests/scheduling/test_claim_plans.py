@@ -7,6 +7,7 @@ import pytest
 
 from apps.common.infrastructure.database import database_now
 from apps.workloads.models import Job
+from apps.workloads.selectors import _PENDING
 from apps.workloads.services.turns import NO_SHARES, shares_as_values
 from apps.workloads.services.waiting import _CLAIM, FIRST_FLOW
 from tests import factories
@@ -47,3 +48,11 @@ def test_a_claim_reads_few_rows_if_all_jobs_waited_when_the_table_was_analysed()
     flood(known(), WAITING, created_by=factories.user("me"))
     analyze()
     assert read_by_claim() < 15 * LIMIT
+
+
+def test_a_look_for_work_reads_no_job_if_none_waits() -> None:
+    factories.cluster()
+    flood(known(), HISTORY, created_by=factories.user("me"))
+    Job.objects.update(state="succeeded", finished_s=3600.0, finished_at=factories.MOMENT)
+    analyze()
+    assert rows_read(_PENDING) == 0
