@@ -30,6 +30,11 @@ PRESSED = f"""async ([screen, point]) => {{
         frame.svg.dispatchEvent(new PointerEvent(kind, {{ clientX, clientY, bubbles: true }}));
 }}"""
 HOVERED = f"""async (point) => (await import("{MODULES}/model.js")).model.hover === point"""
+LAID_OUT = f"""async ([expected]) => {{
+    const {{ frames }} = await import("{MODULES}/frame.js");
+    if (innerWidth !== expected) return false;
+    return frames.every(({{ host, width }}) => width === host.clientWidth);
+}}"""
 NEWS = """document.dispatchEvent(
     new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
 CLICKED = {"P-D": (0, 1, 2), "P-C": (3, 4, 5)}
@@ -65,6 +70,12 @@ def click(page: Page, name: str, point: int, **options: Any) -> None:
         if page.evaluate(HOVERED, point):
             break
     page.mouse.click(x, y, **options)
+
+
+def resize(page: Page, width: int) -> None:
+    """Change the width of the window, and wait until the plots are laid out for it."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_function(LAID_OUT, arg=[width])
 
 
 def accept(page: Page, name: str, point: int) -> None:

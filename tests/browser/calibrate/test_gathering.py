@@ -6,7 +6,14 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from apps.workloads.models import Job
-from tests.browser.calibrate.acts import click, expect_accepted, expect_picks, opened, spot
+from tests.browser.calibrate.acts import (
+    click,
+    expect_accepted,
+    expect_picks,
+    opened,
+    resize,
+    spot,
+)
 from tests.browser.conftest import Visitor
 from tests.dashboard import fronts
 
@@ -178,10 +185,10 @@ def test_job_names_are_requested_in_batches(
 def test_changes_to_hidden_plots_are_drawn_when_shown(page: Page) -> None:
     click(page, "P-D", 3)
     page.get_by_role("button", name="View as table").click()
-    page.set_viewport_size({"width": 1300, "height": 900})
+    resize(page, 1300)
     page.get_by_role("button", name="Accept placement 7 on P-C").click()
     page.get_by_role("button", name="View as table").click()
-    page.set_viewport_size({"width": 1440, "height": 900})
+    resize(page, 1440)
     expect(page.locator(".screen .pick")).to_have_count(6)
     click(page, "D-C", 5)
     expect_picks(page, 3, 7, 5)
