@@ -19,8 +19,8 @@ from apps.scheduling.selectors import read_copy
 from apps.scheduling.services import commit
 from apps.workloads.models import Job
 from tests import factories
+from tests.execution.emulated_plane import ALWAYS
 from tests.execution.migration_world import plane
-from tests.execution.test_emulated_backend import ALWAYS
 from tests.placement.rebalancing_world import give_profile
 from tests.scheduling.world import ME, build, claimed, proposal
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 
 from apps.common.core.clock import ClusterClock
+from apps.emulation.core.draws import application_truth
 from apps.emulation.core.events import ServerReadings
+from apps.emulation.core.truth import Truth
+from apps.execution.backends.emulated.emulator import Emulator, Pace
 from apps.execution.backends.emulated.port import (
     GrownLaunch,
     JobReport,
@@ -22,6 +26,9 @@ from apps.execution.services.backend_holders import BackendHeldError
 from apps.inventory.core.snapshot import Ints
 from apps.profiling.core.measurements import MeasuredCell, ProfilingStep
 from tests.emulation.worlds import all_platforms, machines
+
+BATCH = {"kind": "completion_time", "seconds": 1000.0}
+ALWAYS = Pace(poll_s=0.0, jobs_s=0.5, slice_s=0.5, servers_s=0.0)
 
 
 class AwayError(Exception):
@@ -168,3 +175,18 @@ class MemoryPlane:
     def _answer(self) -> None:
         if self.is_away:
             raise AwayError
+
+
+def sort(kind: str = "batch") -> Truth:
+    return application_truth(7, "sort", kind, all_platforms())
+
+
+def launch(number: int, *, seconds: float = 100.0, units: int = 1, **more: Any) -> LaunchOrder:
+    """Launch whose work takes one unit this number of seconds in isolation."""
+    work = {"input_bytes": round(seconds * sort().bytes_per_s)}
+    plain = {"application": "sort", "kind": "batch", "target": BATCH, "parts": ((101, units),)}
+    return LaunchOrder(launch=number, **(plain | work | more))
+
+
+def emulator(plane: MemoryPlane, wall_s: float = 0.0) -> Emulator:
+    return Emulator(plane, wall_s=wall_s, pace=ALWAYS)

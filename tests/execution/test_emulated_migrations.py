@@ -8,8 +8,7 @@ import pytest
 from apps.execution.backends.emulated.emulator import PATIENCE_S, Emulator
 from apps.execution.backends.emulated.port import LaunchOrder
 from apps.execution.core.migration import MigrationOrder, MigrationReport, migration_s
-from tests.execution.emulated_plane import AwayError, MemoryPlane, site
-from tests.execution.test_emulated_backend import emulator, launch, sort
+from tests.execution.emulated_plane import AwayError, MemoryPlane, emulator, launch, site, sort
 
 MOVE = MigrationOrder(migration=70, launch=1, from_server=101, to_server=102, units=2)
 

@@ -8,8 +8,7 @@ import pytest
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.port import NoServersError, Site
 from apps.execution.backends.runner import DatabaseAwayError, Environment, run
-from tests.execution.emulated_plane import AwayError, MemoryPlane, site
-from tests.execution.test_emulated_backend import launch
+from tests.execution.emulated_plane import AwayError, MemoryPlane, launch, site
 
 
 class Pause(Event):

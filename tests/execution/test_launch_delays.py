@@ -3,8 +3,7 @@ import pytest
 
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.launch_delays import DelayedLaunches, LaunchDelay
-from tests.execution.emulated_plane import MemoryPlane, site
-from tests.execution.test_emulated_backend import ALWAYS, launch
+from tests.execution.emulated_plane import ALWAYS, MemoryPlane, launch, site
 
 DELAY = LaunchDelay(median_s=3.0, sigma=0.0)
 

@@ -29,6 +29,7 @@ from apps.scheduling.services import commit
 from apps.workloads import services as workloads
 from apps.workloads.models import Job
 from tests import factories
+from tests.execution.emulated_plane import ALWAYS
 from tests.execution.migration_world import (
     HOOKS,
     SteadyPlane,
@@ -41,7 +42,6 @@ from tests.execution.migration_world import (
     server,
     stand,
 )
-from tests.execution.test_emulated_backend import ALWAYS
 from tests.races import wait_for_a_waiter
 from tests.scheduling.world import ME, at_once, claimed, proposal
 

@@ -14,8 +14,8 @@ from apps.scheduling.services import commit
 from apps.workloads.models import Job
 from tests import factories
 from tests.contracts.execution.worlds import BackendWorld, server_of
+from tests.execution.emulated_plane import ALWAYS
 from tests.execution.migration_world import HOOKS, SPEED, SteadyPlane, cluster, holding
-from tests.execution.test_emulated_backend import ALWAYS
 from tests.scheduling.world import ME, claimed, proposal
 
 _DURATION_S = 36_000.0  # of cluster time
