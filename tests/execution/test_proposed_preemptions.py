@@ -24,7 +24,7 @@ from apps.scheduling.services.agent import make_agent
 from apps.workloads.models import Job
 from tests import factories
 from tests.execution.migration_world import end, holds, launch_of
-from tests.execution.test_preemption import NOW_S, low, urgent, world
+from tests.execution.preemption_world import NOW_S, low, urgent, world
 from tests.races import meanwhile
 from tests.scheduling.plans import analyze, rows_read
 from tests.scheduling.shapes import flood
