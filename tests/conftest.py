@@ -1,7 +1,9 @@
 """Fixtures every area may use, and marks that follow from the fixtures a test asks for."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from django.db import connection
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
+from apps.accounts.api import throttling
 from controlplane.celery import app
 from tests.lock_order import LockOrder, watch
 
@@ -103,6 +106,13 @@ def _awaited_tasks_run_inline(monkeypatch: pytest.MonkeyPatch) -> None:
         task.apply(given, named, throw=True)
 
     monkeypatch.setattr(Task, "apply_async", run)
+
+
+@pytest.fixture
+def one_rate_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count all requests of a test in the same minute."""
+    now_s = time.time()
+    monkeypatch.setattr(throttling, "time", SimpleNamespace(time=lambda: now_s))
 
 
 @pytest.fixture(scope="session")

@@ -265,6 +265,7 @@ def test_unknown_fields_of_a_token_are_refused(api: APIClient) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("one_rate_window")
 def test_a_full_window_is_answered_with_when_to_come_back(
     api: APIClient, settings: Settings
 ) -> None:
@@ -278,6 +279,7 @@ def test_a_full_window_is_answered_with_when_to_come_back(
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("one_rate_window")
 def test_reading_does_not_use_up_submitting(api: APIClient, settings: Settings) -> None:
     settings.BERTH_RATES = {"read": 1, "submit": 1}
     api.get("/api/v1/me/")
@@ -287,6 +289,7 @@ def test_reading_does_not_use_up_submitting(api: APIClient, settings: Settings) 
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("one_rate_window")
 def test_rates_are_counted_per_user_with_all_tokens_and_sessions(
     api: APIClient, submitter: User, viewer: User, as_user: Speak, settings: Settings
 ) -> None:

@@ -49,6 +49,14 @@ def test_a_job_without_files_has_none_to_read(api: APIClient) -> None:
     assert api.get(f"/api/v1/jobs/{job['metadata']['id']}/files/").status_code == 404
 
 
+@pytest.mark.parametrize("route", ["files", "output"])
+@pytest.mark.parametrize("name", ["fields", "omit"])
+def test_bytes_have_no_fields_to_select(api: APIClient, route: str, name: str) -> None:
+    job = submit(api).json()["metadata"]["id"]
+    response = api.get(f"/api/v1/jobs/{job}/{route}/?{name}=id")
+    assert (response.status_code, response.json()["code"]) == (400, "unknown_parameter")
+
+
 def test_equal_archives_are_stored_once(api: APIClient) -> None:
     assert [submit(api).status_code for _ in range(2)] == [201, 201]
     body = {"defaults": {"command": ["true"], "files": TEXT}, "items": [{}] * 30}

@@ -68,6 +68,17 @@ def test_every_request_that_creates_something_takes_an_idempotency_key() -> None
     assert without == CREATE_WITHOUT_KEY
 
 
+def test_only_json_has_fields_to_select() -> None:
+    others = {
+        path: {parameter["name"] for parameter in operation.get("parameters", ())}
+        for path, method, operation in operations()
+        if method == "get"
+        and "application/json" not in operation["responses"]["200"].get("content", ())
+    }
+    assert "/api/v1/jobs/{job_id}/output/" in others
+    assert [path for path, names in others.items() if names & {"fields", "omit"}] == []
+
+
 def test_the_codes_of_problems_are_listed() -> None:
     codes = schema()["components"]["schemas"]["ProblemCodeEnum"]["enum"]
     assert set(codes) == {code.value for code in ProblemCode}

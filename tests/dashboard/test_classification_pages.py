@@ -8,6 +8,7 @@ from django.test import Client
 from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
+from apps.accounts.models import User
 from apps.classification.core.cells import KnownCell, SourceCode, cell_table, unknown_cells
 from apps.classification.core.cells import Source as CellSource
 from apps.classification.core.matrix import MatrixName, columns_of
@@ -164,6 +165,19 @@ def test_a_running_reclassification_shows_its_progress(as_operator: Client) -> N
     assert "learning caused" in page
 
 
+def test_a_reclassification_is_shown_to_those_who_may_read_the_operation(
+    as_viewer: Client,
+) -> None:
+    revision(4)
+    operation = Operation.objects.create(kind=selectors.RECLASSIFY, status="running")
+    assert "is being trained" not in as_viewer.get("/classification/").content.decode()
+    assert as_viewer.get(f"/api/v1/operations/{operation.pk}/").status_code == 404
+    operation.created_by = User.objects.get(username="vic")
+    operation.save()
+    assert "is being trained" in as_viewer.get("/classification/").content.decode()
+    assert as_viewer.get(f"/api/v1/operations/{operation.pk}/").status_code == 200
+
+
 def test_a_viewer_cannot_reclassify(as_viewer: Client) -> None:
     revision(1)
     assert "Reclassify now" not in as_viewer.get("/classification/").content.decode()
@@ -181,9 +195,9 @@ def test_the_page_needs_a_fixed_number_of_queries(
     for number in range(1, 8):
         revision(number, is_current=number == 7)
     as_operator.get("/classification/")
-    # session, user; revisions, their matrices, how many; row names; drifted, how many; operation;
-    # the clock
-    with django_assert_num_queries(10):
+    # session, user, rights; revisions, their matrices, how many; row names; drifted, how many;
+    # operation; the clock
+    with django_assert_num_queries(11):
         as_operator.get("/classification/")
 
 

@@ -148,6 +148,17 @@ def test_a_dip_that_began_before_the_latest_reports_is_diagnosed_as_a_whole(worl
     assert found.finding.attribution.reference is few.finding.attribution.reference
 
 
+def test_the_reports_before_and_in_a_dip_are_selected_apart(
+    world: Missed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.execution.selectors.case.MAX_OF_PART", (300, 300, 300))
+    frequent(world.job, BEGIN_S, DIP_S - 10.0, 1_500)
+    frequent(world.job, DIP_S, NOW_S, 3_000)
+    shown = diagnosis(world.job, Job.objects.all()).shown.at_s
+    for part in (shown[shown < DIP_S], shown[shown >= DIP_S]):
+        assert 300 <= part.size <= 300 + LATEST
+
+
 def test_an_earlier_dip_is_found_although_many_reports_follow(world: Missed) -> None:
     for at_s in (NOW_S + 10.0, NOW_S + 20.0):
         factories.sample(world.job, at_s, attainment=1.1, performance=1.1e9)

@@ -11,6 +11,7 @@ from django.db import connections
 from apps.operations.api.stream import application
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
+from tests.races import PATIENCE_S
 
 
 class Reader:
@@ -40,7 +41,7 @@ class Reader:
 
     async def __aexit__(self, *_: object) -> None:
         self._gone.set()
-        await asyncio.wait_for(self._task, 5)
+        await asyncio.wait_for(self._task, PATIENCE_S)
 
     async def _receive(self) -> dict[str, Any]:
         await self._gone.wait()
@@ -55,7 +56,7 @@ class Reader:
 
     async def until(self, is_reached: Callable[[str], bool]) -> None:
         """Wait until the text satisfies a condition."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not is_reached(self.text):
                 self._more.clear()
                 await self._more.wait()

@@ -24,6 +24,7 @@ from apps.accounts.services import (
 )
 from apps.operations.api.tickets import issue_ticket
 from tests.operations.streams import Reader, happen, run, subjects
+from tests.races import PATIENCE_S
 
 TICKETS = "/api/v1/stream/tickets/"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -205,7 +206,7 @@ def test_a_user_who_is_locked_out_is_cut_off(
         async with Reader(bearer) as reader:
             await reader.events(1)
             await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
-            await asyncio.wait_for(asyncio.shield(reader._task), 5)
+            await asyncio.wait_for(asyncio.shield(reader._task), PATIENCE_S)
 
     run(follow)
 
@@ -241,7 +242,7 @@ def test_a_stream_ends_when_the_rights_of_its_token_change(
         async with Reader(bearer) as reader:
             await reader.events(1)
             await sync_to_async(change)(user)
-            await asyncio.wait_for(asyncio.shield(reader._task), 5)
+            await asyncio.wait_for(asyncio.shield(reader._task), PATIENCE_S)
 
     run(follow)
 
@@ -269,7 +270,7 @@ def test_a_stream_ends_with_its_session(
         async with Reader({"Cookie": f"sessionid={cookie}"}) as reader:
             await reader.events(1)
             await sync_to_async(change)(browser)
-            await asyncio.wait_for(asyncio.shield(reader._task), 5)
+            await asyncio.wait_for(asyncio.shield(reader._task), PATIENCE_S)
 
     run(follow)
 
@@ -284,7 +285,7 @@ def test_a_stream_stays_open_while_its_rights_are_the_same(
     async def follow() -> None:
         async with Reader(bearer) as reader:
             await reader.events(1)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while checked.call_count < 2:
                     await asyncio.sleep(0.01)
             await happen("still here")

@@ -43,7 +43,6 @@ ALLOWED: Final = {
     ),
     **dict.fromkeys(
         (
-            "dashboard.selectors.classification.open_reclassification",
             "dashboard.selectors.plans.counts",
             "dashboard.selectors.preemptions.decided_rows",
             "dashboard.selectors.preemptions.proposed_rows",

@@ -66,7 +66,7 @@ class ClassThrottle(BaseThrottle):
 
 
 def _caller(request: Request) -> str:
-    """Return the user, however many tokens and sessions it has; an agent; or the address."""
+    """Return the id of the user or agent, or the address of a caller who is not signed in."""
     return str(getattr(request.user, "pk", None) or request.META.get(ADDRESS))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
+from apps.accounts.core.principal import Principal
 from apps.classification.core.cells import Cells
 from apps.classification.core.matrix import MatrixName, Scale
 from apps.classification.models import Drift, MatrixRevision
@@ -22,6 +23,7 @@ from apps.dashboard.figures.singular_values import SingularValues
 from apps.inventory.selectors import cluster_now
 from apps.operations.core.states import TERMINAL
 from apps.operations.models import Operation
+from apps.operations.selectors import operations
 from apps.workloads.models import Application
 
 DEFAULT_MATRIX = MatrixName.TOLERATED
@@ -306,7 +308,7 @@ def drifted() -> tuple[list[DriftRow], int]:
     return shown, rows.count()
 
 
-def open_reclassification() -> Operation | None:
-    """Return the running operation that trains the next revision, if any."""
-    rows = Operation.objects.filter(kind=RECLASSIFY).exclude(status__in=TERMINAL)
+def open_reclassification(principal: Principal) -> Operation | None:
+    """Return the operation that trains the next revision, if the user may read it."""
+    rows = operations(principal).filter(kind=RECLASSIFY).exclude(status__in=TERMINAL)
     return rows.order_by("created_at").first()

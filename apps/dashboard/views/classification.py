@@ -7,7 +7,7 @@ from apps.accounts.core.roles import Role
 from apps.dashboard.figures.matrix_heatmap import height
 from apps.dashboard.selectors import classification as selectors
 from apps.dashboard.selectors.revisions import revisions as revisions_shown
-from apps.dashboard.views.access import has_role, page
+from apps.dashboard.views.access import caller, has_role, page
 
 
 @page
@@ -25,7 +25,7 @@ def classification(request: HttpRequest) -> HttpResponse:
     stored = selectors.row_names(query)
     rows = selectors.rows_shown(stored, query)
     drifted, drifted_all = selectors.drifted()
-    operation = selectors.open_reclassification()
+    operation = selectors.open_reclassification(caller(request))
     return render(
         request,
         "dashboard/classification.html",

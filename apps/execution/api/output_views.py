@@ -25,6 +25,7 @@ class JobOutput(ApiView):
     """Output of the command of a job."""
 
     rate_class = "stream"
+    has_fields = False
     has_tags = False
     query_parameters = frozenset({"stream", "start", "limit", "wait"})
 

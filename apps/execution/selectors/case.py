@@ -107,7 +107,6 @@ def window_of(job: Job, dip: Dip, latest: Samples) -> Samples:
     begin_s, end_s = dip.begin_s - lead_s, dip.end_s + TAIL_S
     if latest.at_s.size < MAX_SAMPLES or latest.at_s[0] < begin_s:
         return latest.within(begin_s, end_s)
-    parts = zip(("before", "dip", "after"), MAX_OF_PART, strict=True)
     values = {
         "job": job.pk,
         "begin": begin_s,
@@ -115,22 +114,23 @@ def window_of(job: Job, dip: Dip, latest: Samples) -> Samples:
         "dip_end": dip.end_s,
         "end": end_s,
         "latest": LATEST,
-        **dict(parts),
+        "limits": list(MAX_OF_PART),
     }
     return _samples(fetch_rows(_WINDOW, values))
 
 
 # Reports of a window: of each part the first one, the latest ones and evenly spaced ones.
 _WINDOW: Final = f"""
-WITH part AS (
-    SELECT *, CASE WHEN cluster_s < %(dip_begin)s THEN %(before)s
-                   WHEN cluster_s <= %(dip_end)s THEN %(dip)s ELSE %(after)s END AS kept
+WITH sample AS (
+    SELECT *, CASE WHEN cluster_s < %(dip_begin)s THEN 1
+                   WHEN cluster_s <= %(dip_end)s THEN 2 ELSE 3 END AS part
     FROM execution_jobsample
     WHERE job_id = %(job)s AND cluster_s BETWEEN %(begin)s AND %(end)s),
 numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY kept ORDER BY cluster_s, id) - 1 AS n,
-           count(*) OVER (PARTITION BY kept) AS total
-    FROM part)
+    SELECT *, (%(limits)s::bigint[])[part] AS kept,
+           row_number() OVER (PARTITION BY part ORDER BY cluster_s, id) - 1 AS n,
+           count(*) OVER (PARTITION BY part) AS total
+    FROM sample)
 SELECT {", ".join(_COLUMNS)} FROM numbered
 WHERE n = 0 OR n >= total - %(latest)s OR n * kept / total <> (n - 1) * kept / total
 ORDER BY cluster_s, id

@@ -208,6 +208,7 @@ class StreamRedirect(ApiView):
 
     rate_class = "stream"
     query_parameters = frozenset({"topics", "since", "ticket"})
+    has_fields = False
     has_tags = False
     authentication_classes = ()
     permission_classes = ()

@@ -16,6 +16,7 @@ from apps.workloads.selectors import files_of
 class JobFiles(ApiView):
     """Files of the command of a job."""
 
+    has_fields = False
     has_tags = False
 
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})

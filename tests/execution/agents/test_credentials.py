@@ -316,6 +316,7 @@ def test_many_small_chunks_are_few_rows() -> None:
                                                             for n in range(12))  # fmt: skip
 
 
+@pytest.mark.usefixtures("one_rate_window")
 def test_output_has_a_rate_of_its_own(settings: Settings) -> None:
     factories.cluster()
     caller = registered()

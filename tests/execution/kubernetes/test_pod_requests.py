@@ -198,6 +198,15 @@ def test_a_pod_that_cannot_be_read_is_forgotten_once_it_is_deleted(world: World)
     )
 
 
+def test_a_deleted_pod_ends_although_the_next_of_its_name_cannot_be_read(world: World) -> None:
+    key = world.submit("p1")
+    world.until_running(key)
+    world.fake.remove("pods", key)
+    world.submit("p1", "many", uid="another")
+    world.until(lambda: key in world.backend.pods.unread, "the next one cannot be read")
+    world.until_state(key, "cancelled")
+
+
 def test_pods_cannot_be_suspended(world: World) -> None:
     job = world.until_running(world.submit())
     with pytest.raises(ConflictError, match="the backend kubernetes cannot suspend jobs"):

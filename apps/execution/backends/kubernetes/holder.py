@@ -138,9 +138,10 @@ class KubernetesBackend:
             if uid in self._known or self._counts(pod)
         }
         for uid, known in self._known.items():
-            if uid in cases or known.path in unread:
-                continue
             last = deleted.get(uid)
+            # a deleted pod may have the path of a later one that is unread
+            if uid in cases or (last is None and known.path in unread):
+                continue
             cases[uid] = _Case(None if last is None else replace(last, is_gone=True), known)
         return cases
 
