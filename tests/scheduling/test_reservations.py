@@ -134,6 +134,25 @@ def test_without_reservations_the_flood_starves_the_gang() -> None:
     assert state_and_reason(gang)[0] == "queued"
 
 
+def test_reservations_end_once_the_setting_allows_none() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)
+    decide(by)
+    gang = late(application, 8)
+    decide(by)
+    assert [each.job for each in reservations()] == [gang.id]
+    Reservation.objects.create(
+        job_id=uuid4(), unit_ids=[1], made_s=0.0, promised_s=0.0, start_s=0.0, for_preemption=True
+    )
+    with override_settings(MAX_RESERVATIONS=0):
+        decide(by)
+        long = job(application, 1, 150)
+        decide(by)
+    assert state_and_reason(long)[0] == "starting"
+    assert [kept.for_preemption for kept in Reservation.objects.all()] == [True]
+
+
 def test_jobs_that_end_before_the_gang_starts_are_backfilled_and_others_wait() -> None:
     build("a", "b")
     application, by = known(), make_agent("agent-1")

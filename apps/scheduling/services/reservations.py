@@ -87,6 +87,12 @@ def end_reservations(job_ids: Collection[UUID]) -> None:
         )
 
 
+def end_all_reservations() -> None:
+    """Delete all reservations but those for which victims are being stopped."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM scheduling_reservation WHERE NOT for_preemption")
+
+
 def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
     """Reserve the units that a refused job can have first; renew a reservation that is late.
 

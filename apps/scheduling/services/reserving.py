@@ -13,7 +13,12 @@ from apps.scheduling.core.reservations import SHORT_OF_UNITS, demand_of
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.services.proposals import Refusal
-from apps.scheduling.services.reservations import end_reservations, reservations, reserve
+from apps.scheduling.services.reservations import (
+    end_all_reservations,
+    end_reservations,
+    reservations,
+    reserve,
+)
 from apps.workloads.core.reasons import Reason
 
 # Beyond its quota, a job may hold the units that the quota leaves to others. Without matching open
@@ -30,13 +35,17 @@ def reserve_for_waiting(
 ) -> None:
     """Reserve units for refused jobs, the longest waiting first.
 
-    Jobs that freed units cannot let start (`_GIVES_UP`) give their reservations up.
+    Jobs that freed units cannot let start (`_GIVES_UP`) give their reservations up; all do if the
+    setting allows none.
     """
+    if not settings.MAX_RESERVATIONS:
+        end_all_reservations()
+        return
     ended = {r.job.id for r in refused if r.reason in _GIVES_UP}
     if ended and (held := ended & {each.job for each in reservations()}):
         end_reservations(held)
     entitled = [refusal for refusal in refused if _may_reserve(refusal)]
-    if not entitled or not settings.MAX_RESERVATIONS:
+    if not entitled:
         return
     now_s, kept = cluster_now(), {each.job: each.start_s for each in reservations()}
     failed: set[tuple[object, ...]] = set()
