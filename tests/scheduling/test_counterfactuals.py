@@ -22,6 +22,7 @@ from apps.scheduling.services.flips import flips
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.schema import check_answer
+from tests.scheduling import policies_that_fail
 from tests.scheduling.core.clusters import idle, request, topology
 from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
 
@@ -284,6 +285,47 @@ def test_a_decision_that_cannot_be_repeated_is_a_conflict() -> None:
     posted = client.post(f"{address}counterfactuals/", {"policy": "random"}, format="json")
     assert (posted.status_code, client.get(f"{address}flips/").status_code) == (409, 409)
     assert "no longer stored" in posted.json()["detail"]
+
+
+@pytest.mark.parametrize("fault", ["raises", "cannot-be-made"])
+def test_a_change_to_a_policy_that_fails_names_it(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", fault)
+    build("a")
+    decision = decided()
+    address = f"/api/v1/decisions/{decision.pk}/counterfactuals/"
+    response = client_of(Role.OPERATOR).post(address, {"policy": "theirs"}, format="json")
+    kind = {"raises": "KeyError", "cannot-be-made": "OSError"}[fault]
+    assert response.status_code == 409
+    assert response.json()["detail"] == (
+        f"The change cannot be tried: the policy theirs failed with {kind}."
+    )
+
+
+def test_a_change_to_a_decision_of_a_policy_that_fails_now_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    build("a")
+    decision = decided(policy="theirs")
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    client, address = client_of(Role.OPERATOR), f"/api/v1/decisions/{decision.pk}/"
+    posted = client.post(f"{address}counterfactuals/", {"policy": "random"}, format="json")
+    read = client.get(f"{address}flips/")
+    sentence = "The decision cannot be repeated: the policy theirs failed with KeyError."
+    assert [each.status_code for each in (posted, read)] == [409, 409]
+    assert [each.json()["detail"] for each in (posted, read)] == [sentence, sentence]
+
+
+def test_flips_leave_out_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    copy = build(*"ab")
+    hold(copy, 0)
+    found = flips(decided().pk, Server.objects.get(name="a").id)
+    policies = {each["change"].get("policy") for each in found["flips"]}
+    assert "slot_rr" in policies
+    assert "theirs" not in policies
 
 
 def test_flips_of_a_named_server() -> None:

@@ -26,6 +26,7 @@ from apps.scheduling.services.proposals import LostProposal
 from apps.scheduling.services.replay import Replay, replay
 from apps.workloads.models import Application, Job
 from tests import factories
+from tests.scheduling import policies_that_fail
 from tests.scheduling.world import (
     ME,
     build,
@@ -333,6 +334,22 @@ def test_a_decision_without_its_inputs_cannot_be_repeated(missing: str, detail: 
     found = replayed(job)
     assert found.verdict == ReplayVerdict.UNAVAILABLE
     assert detail in found.detail
+
+
+def test_a_decision_of_a_policy_that_fails_now_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    build("a")
+    (job,) = batch_of(1, known(), policy="theirs")
+    work(make_agent("agent-1"))
+    assert_identical(job)
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    found = replayed(job)
+    assert (found.verdict, found.detail) == (
+        ReplayVerdict.UNAVAILABLE,
+        "the policy theirs failed with KeyError",
+    )
 
 
 def test_a_decision_by_sizing_says_so() -> None:

@@ -165,6 +165,8 @@ class DecisionFlips(ApiView):
 
 
 def _found(result: dict[str, Any]) -> dict[str, Any]:
+    if "failed" in result:
+        raise ConflictError(f"The change cannot be tried: {result['failed']}.")
     if "unavailable" in result:
         raise ConflictError(f"The decision cannot be repeated: {result['unavailable']}.")
     return result

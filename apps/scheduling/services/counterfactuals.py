@@ -93,6 +93,7 @@ def counterfactual(decision_id: UUID, changes: Changes) -> dict[str, Any]:
     Raises
     ------
     NotRepeatableError : something that the decision followed from is not stored.
+    PolicyFailedError : the policy of the changes raised an error.
     """
     situation = situation_of(Decision.objects.get(pk=decision_id))
     request, predicted = _changed_request(situation, changes)
