@@ -11,7 +11,8 @@ from pytest_django import Settings
 
 from apps.execution.services.retention import execution_kinds
 from apps.inventory.core.backends import SLURM
-from apps.inventory.models import Change, ServerState
+from apps.inventory.core.cluster_file import RackSpec
+from apps.inventory.models import Change, Rack, ServerState
 from apps.inventory.services import MachineShape, import_cluster, register_machine
 from apps.operations.services.retention import run_retention
 from apps.scheduling.core import registry
@@ -134,6 +135,20 @@ def test_a_decision_is_repeated_after_a_machine_was_added() -> None:
     jobs = batch_of(2, known())
     work(make_agent("agent-1"))
     register_machine("m2", replace(shape, kind="big"), backend=SLURM)
+    assert_identical(*jobs)
+
+
+def test_a_decision_is_repeated_after_the_switch_of_a_machine_was_changed() -> None:
+    shape = MachineShape(4, 1, 2**34, 10**9, 10**12, kind="small")
+    register_machine("m1", replace(shape, rack="r9"), backend=SLURM)
+    build("a")
+    jobs = batch_of(2, known())
+    work(make_agent("agent-1"))
+    switches = replace(cluster_of("a"), racks=(RackSpec("r9", "agg-1"),))
+    before = Change.objects.filter(kind="topology").count()
+    assert import_cluster(switches) == 0
+    assert Change.objects.filter(kind="topology").count() == before + 1
+    assert Rack.objects.get(name="r9").switch == "agg-1"
     assert_identical(*jobs)
 
 
