@@ -2,9 +2,11 @@
 
 import time
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
@@ -19,6 +21,7 @@ from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.counterfactuals import Changes, counterfactual, situation_of
 from apps.scheduling.services.flips import flips
+from apps.scheduling.services.repeats import NotRepeatableError
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.schema import check_answer
@@ -316,6 +319,44 @@ def test_a_change_to_a_decision_of_a_policy_that_fails_now_names_it(
     sentence = "The decision cannot be repeated: the policy theirs failed with KeyError."
     assert [each.status_code for each in (posted, read)] == [409, 409]
     assert [each.json()["detail"] for each in (posted, read)] == [sentence, sentence]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"sample_size": 3}, {"parameters": {"spread": 0.0}}, {"policy": "random"}],
+    ids=["sample", "parameters", "policy"],
+)
+def test_a_change_to_a_decision_of_a_removed_policy_is_a_conflict(
+    body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build("a")
+    decision = decided(policy="slot_rr")
+    monkeypatch.delitem(registry.POLICIES, "slot_rr")
+    address = f"/api/v1/decisions/{decision.pk}/counterfactuals/"
+    response = client_of(Role.OPERATOR).post(address, body, format="json")
+    assert response.status_code == 409
+    assert "unknown policy 'slot_rr'" in response.json()["detail"]
+
+
+def test_a_decision_that_was_deleted_meanwhile_is_not_repeatable() -> None:
+    for decide_again in (lambda key: counterfactual(key, Changes()), lambda key: flips(key, None)):
+        with pytest.raises(NotRepeatableError, match="it is no longer stored"):
+            decide_again(uuid4())
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("post", "replay/"), ("post", "counterfactuals/"), ("get", "flips/")],
+)
+def test_deciding_again_has_the_rate_limit_of_the_solver(
+    method: str, path: str, settings: Settings
+) -> None:
+    settings.BERTH_RATES = {**settings.BERTH_RATES, "solver": 1}
+    build("a")
+    client, address = client_of(Role.VIEWER), f"/api/v1/decisions/{decided().pk}/{path}"
+    statuses = [getattr(client, method)(address).status_code for _ in range(2)]
+    assert statuses == [404, 429]
 
 
 def test_flips_leave_out_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -349,6 +350,11 @@ def test_a_decision_without_its_inputs_cannot_be_repeated(missing: str, detail: 
     found = replayed(job)
     assert found.verdict == ReplayVerdict.UNAVAILABLE
     assert detail in found.detail
+
+
+def test_a_decision_that_was_deleted_meanwhile_is_not_repeated() -> None:
+    found = replay(uuid4())
+    assert (found.verdict, found.detail) == (ReplayVerdict.UNAVAILABLE, "it is no longer stored")
 
 
 def test_a_decision_of_a_policy_that_fails_now_is_not_repeated(

@@ -12,8 +12,8 @@ from apps.scheduling.core import registry
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.registry import Parameter
 from apps.scheduling.core.types import Placed, Request
-from apps.scheduling.models import Decision
 from apps.scheduling.services.counterfactuals import Situation, situation_of
+from apps.scheduling.services.repeats import stored_decision
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def flips(decision_id: UUID, server_id: int | None) -> dict[str, Any]:
     ------
     NotRepeatableError : something that the decision followed from is not stored.
     """
-    situation = situation_of(Decision.objects.get(pk=decision_id))
+    situation = situation_of(stored_decision(decision_id))
     ids = situation.batch.topology.server_id
     known = np.flatnonzero(ids == server_id) if server_id is not None else _runner_up(situation)
     if not len(known):

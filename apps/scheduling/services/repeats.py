@@ -129,6 +129,19 @@ class BatchRepeater:
         return self._facts
 
 
+def stored_decision(decision_id: UUID) -> Decision:
+    """Return a decision that is to be repeated.
+
+    Raises
+    ------
+    NotRepeatableError : it was deleted meanwhile.
+    """
+    found = Decision.objects.filter(pk=decision_id).first()
+    if found is None:
+        raise NotRepeatableError("it is no longer stored")
+    return found
+
+
 def repeated_batch(decision: Decision) -> RepeatedBatch:
     """Rebuild the cluster at a decision, and decide its whole batch again.
 
