@@ -192,7 +192,7 @@ def _refuses_on_a_cluster_without_servers(make: Make) -> None:
 def _decides_without_known_racks_and_switches(make: Make) -> None:
     snapshot = loaded((8,) * 4, 6, 1)
     one_rack = np.zeros(4, dtype=np.int32)
-    unnamed = {"server_rack": one_rack, "rack_name": ("",), "rack_switch": ()}
+    unnamed: dict[str, Any] = {"server_rack": one_rack, "rack_name": ("",), "rack_switch": ()}
     snapshot = replace(snapshot, topology=replace(snapshot.topology, **unnamed))
     for within in Within:
         for wish in (job(2, locality=within), job(1, gang=True, spread=within)):
