@@ -218,7 +218,7 @@ class Change(models.Model):
     kind = models.CharField(max_length=10, choices=ChangeKind.choices)
     at = models.DateTimeField()
     cluster_s = models.FloatField()
-    server_id = models.BigIntegerField()
+    server_id = models.BigIntegerField()  # 0: none, only switches above racks have changed
     allocation_id = models.BigIntegerField(null=True)
     unit_ids = ArrayField(models.BigIntegerField(), default=list)
     vector = ArrayField(

@@ -1,5 +1,6 @@
 """The scheduling agent as a Celery task, started by notifications and periodically by beat."""
 
+import logging
 import os
 import socket
 import time
@@ -17,6 +18,7 @@ from apps.common.infrastructure.collector import spare_loaded_objects
 from apps.common.infrastructure.notifications import acknowledge, notify
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.common.infrastructure.worker_results import store_result
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.warm_up import compile_kernels
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
@@ -30,6 +32,8 @@ from apps.scheduling.services.repeats import NotRepeatableError
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.shadow_turns import ShadowWorker
 from apps.scheduling.services.start_estimates import update_start_estimates
+
+logger = logging.getLogger(__name__)
 
 TURN_S: Final = 20.0  # wall seconds; well below the broker's visibility timeout
 LINGER_S: Final = 0.008
@@ -114,6 +118,9 @@ def _store(key: str, compute: Callable[[], dict[str, Any]]) -> None:
         result = compute()
     except NotRepeatableError as error:
         result = {"unavailable": str(error)}
+    except PolicyFailedError as error:
+        logger.exception("a decision cannot be made again")
+        result = {"failed": str(error)}
     store_result(key, result)
 
 

@@ -94,6 +94,7 @@ def tested(args: Namespace) -> int:
     """Run the contract suite on a policy; fails if it breaks the contract."""
     # imported here, as numpy is slow to import
     from apps.scheduling.core.contract import CHECKS, failures  # noqa: PLC0415
+    from apps.scheduling.core.policy_errors import PolicyFailedError  # noqa: PLC0415
     from apps.scheduling.core.registry import (  # noqa: PLC0415
         PolicyParameterError,
         UnknownPolicyError,
@@ -110,6 +111,8 @@ def tested(args: Namespace) -> int:
         make(args.name, parameters)
     except (UnknownPolicyError, PolicyParameterError) as error:
         raise CliError(str(error), code=Exit.USAGE) from error
+    except PolicyFailedError as error:
+        raise CliError(error.detail, code=Exit.FAILED) from error
     failed = {each.check: each.message for each in failures(lambda: make(args.name, parameters))}
     document = {
         "policy": args.name,

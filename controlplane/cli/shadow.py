@@ -99,6 +99,7 @@ def _progress(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "policy": f"{found['policy']} {given}".strip(),
         "status": found["end"] or "running",
+        **({"error": found["error"]} if found["error"] else {}),
         "share": percent(found["share"]),
         "seen": found["seen"],
         "decided": found["decided"],

@@ -10,6 +10,7 @@ from apps.scheduling.core.registry import DEFAULT, POLICIES, Entry
 from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from controlplane.cli.errors import Exit
 from controlplane.cli.main import main
+from tests.scheduling import policies_that_fail
 from tests.scheduling.core.test_contract import Broken
 
 
@@ -48,6 +49,14 @@ def test_a_policy_that_breaks_the_contract_fails(
     monkeypatch.setitem(registry.POLICIES, "broken", broken)
     assert main(["policy", "test", "broken"]) == Exit.FAILED
     assert "name must be a text" in capsys.readouterr().out
+
+
+def test_a_policy_that_cannot_be_made_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "cannot-be-made")
+    assert main(["policy", "test", "theirs"]) == Exit.FAILED
+    assert "the policy theirs failed with OSError: no model file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,16 @@ def test_a_shadow_is_shown_with_its_most_different_decisions(berth: Berth) -> No
     assert [row["decision"] for row in found["decisions"]][:2] == [str(far.pk), str(near.pk)]
 
 
+def test_a_shadow_whose_policy_failed_is_shown_with_the_error(berth: Berth) -> None:
+    error = "the policy theirs failed with OSError: no model file"
+    shadow = factories.shadow("theirs", ended_at=factories.MOMENT, end="failed", error=error)
+    lines = [
+        " ".join(line.split()) for line in berth("shadow", "show", str(shadow.pk))[1].splitlines()
+    ]
+    assert "status failed" in lines
+    assert f"error {error}" in lines
+
+
 def test_an_unknown_policy_is_refused(berth: Berth) -> None:
     code, _, err = berth("shadow", "start", "fifo")
     assert code == Exit.FAILED

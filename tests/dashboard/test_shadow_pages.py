@@ -145,6 +145,13 @@ def test_an_ended_shadow_says_why(operator: Client) -> None:
     assert "The shadow ended before an agent made a decision in its sample" in text
 
 
+def test_a_shadow_whose_policy_failed_shows_the_error(operator: Client) -> None:
+    error = "the policy theirs failed with KeyError: 'rack-7'"
+    shadow = factories.shadow("theirs", ended_at=timezone.now(), end="failed", error=error)
+    text = operator.get(f"/shadows/{shadow.pk}/").content.decode()
+    assert "Reason: its policy failed. The error: the policy theirs failed" in text
+
+
 def test_a_decision_is_tried_as_the_address_says(operator: Client) -> None:
     decision = decided("a-job")
     shadow = Shadow(policy="expected", parameters={"spread": 0.0, "width": 0.05})

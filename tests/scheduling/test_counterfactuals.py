@@ -2,9 +2,11 @@
 
 import time
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
@@ -19,9 +21,11 @@ from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.counterfactuals import Changes, counterfactual, situation_of
 from apps.scheduling.services.flips import flips
+from apps.scheduling.services.repeats import NotRepeatableError
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.schema import check_answer
+from tests.scheduling import policies_that_fail
 from tests.scheduling.core.clusters import idle, request, topology
 from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
 
@@ -284,6 +288,86 @@ def test_a_decision_that_cannot_be_repeated_is_a_conflict() -> None:
     posted = client.post(f"{address}counterfactuals/", {"policy": "random"}, format="json")
     assert (posted.status_code, client.get(f"{address}flips/").status_code) == (409, 409)
     assert "no longer stored" in posted.json()["detail"]
+
+
+@pytest.mark.parametrize("fault", ["raises", "cannot-be-made"])
+def test_a_change_to_a_policy_that_fails_names_it(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", fault)
+    build("a")
+    decision = decided()
+    address = f"/api/v1/decisions/{decision.pk}/counterfactuals/"
+    response = client_of(Role.OPERATOR).post(address, {"policy": "theirs"}, format="json")
+    kind = {"raises": "KeyError", "cannot-be-made": "OSError"}[fault]
+    assert response.status_code == 409
+    assert response.json()["detail"] == (
+        f"The change cannot be tried: the policy theirs failed with {kind}."
+    )
+
+
+def test_a_change_to_a_decision_of_a_policy_that_fails_now_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    build("a")
+    decision = decided(policy="theirs")
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    client, address = client_of(Role.OPERATOR), f"/api/v1/decisions/{decision.pk}/"
+    posted = client.post(f"{address}counterfactuals/", {"policy": "random"}, format="json")
+    read = client.get(f"{address}flips/")
+    sentence = "The decision cannot be repeated: the policy theirs failed with KeyError."
+    assert [each.status_code for each in (posted, read)] == [409, 409]
+    assert [each.json()["detail"] for each in (posted, read)] == [sentence, sentence]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"sample_size": 3}, {"parameters": {"spread": 0.0}}, {"policy": "random"}],
+    ids=["sample", "parameters", "policy"],
+)
+def test_a_change_to_a_decision_of_a_removed_policy_is_a_conflict(
+    body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build("a")
+    decision = decided(policy="slot_rr")
+    monkeypatch.delitem(registry.POLICIES, "slot_rr")
+    address = f"/api/v1/decisions/{decision.pk}/counterfactuals/"
+    response = client_of(Role.OPERATOR).post(address, body, format="json")
+    assert response.status_code == 409
+    assert "unknown policy 'slot_rr'" in response.json()["detail"]
+
+
+def test_a_decision_that_was_deleted_meanwhile_is_not_repeatable() -> None:
+    with pytest.raises(NotRepeatableError, match="it is no longer stored"):
+        counterfactual(uuid4(), Changes())
+    with pytest.raises(NotRepeatableError, match="it is no longer stored"):
+        flips(uuid4(), None)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("post", "replay/"), ("post", "counterfactuals/"), ("get", "flips/")],
+)
+def test_deciding_again_has_the_rate_limit_of_the_solver(
+    method: str, path: str, settings: Settings
+) -> None:
+    settings.BERTH_RATES = {**settings.BERTH_RATES, "solver": 1}
+    build("a")
+    client, address = client_of(Role.VIEWER), f"/api/v1/decisions/{decided().pk}/{path}"
+    statuses = [getattr(client, method)(address).status_code for _ in range(2)]
+    assert statuses == [404, 429]
+
+
+def test_flips_leave_out_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    copy = build(*"ab")
+    hold(copy, 0)
+    found = flips(decided().pk, Server.objects.get(name="a").id)
+    policies = {each["change"].get("policy") for each in found["flips"]}
+    assert "slot_rr" in policies
+    assert "theirs" not in policies
 
 
 def test_flips_of_a_named_server() -> None:

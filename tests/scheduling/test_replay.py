@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from pytest_django import Settings
 
 from apps.execution.services.retention import execution_kinds
 from apps.inventory.core.backends import SLURM
-from apps.inventory.models import Change, ServerState
+from apps.inventory.core.cluster_file import RackSpec
+from apps.inventory.models import Change, Rack, ServerState
 from apps.inventory.services import MachineShape, import_cluster, register_machine
 from apps.operations.services.retention import run_retention
 from apps.scheduling.core import registry
@@ -26,6 +28,7 @@ from apps.scheduling.services.proposals import LostProposal
 from apps.scheduling.services.replay import Replay, replay
 from apps.workloads.models import Application, Job
 from tests import factories
+from tests.scheduling import policies_that_fail
 from tests.scheduling.world import (
     ME,
     build,
@@ -133,6 +136,20 @@ def test_a_decision_is_repeated_after_a_machine_was_added() -> None:
     jobs = batch_of(2, known())
     work(make_agent("agent-1"))
     register_machine("m2", replace(shape, kind="big"), backend=SLURM)
+    assert_identical(*jobs)
+
+
+def test_a_decision_is_repeated_after_the_switch_of_a_machine_was_changed() -> None:
+    shape = MachineShape(4, 1, 2**34, 10**9, 10**12, kind="small")
+    register_machine("m1", replace(shape, rack="r9"), backend=SLURM)
+    build("a")
+    jobs = batch_of(2, known())
+    work(make_agent("agent-1"))
+    switches = replace(cluster_of("a"), racks=(RackSpec("r9", "agg-1"),))
+    before = Change.objects.filter(kind="topology").count()
+    assert import_cluster(switches) == 0
+    assert Change.objects.filter(kind="topology").count() == before + 1
+    assert Rack.objects.get(name="r9").switch == "agg-1"
     assert_identical(*jobs)
 
 
@@ -333,6 +350,27 @@ def test_a_decision_without_its_inputs_cannot_be_repeated(missing: str, detail: 
     found = replayed(job)
     assert found.verdict == ReplayVerdict.UNAVAILABLE
     assert detail in found.detail
+
+
+def test_a_decision_that_was_deleted_meanwhile_is_not_repeated() -> None:
+    found = replay(uuid4())
+    assert (found.verdict, found.detail) == (ReplayVerdict.UNAVAILABLE, "it is no longer stored")
+
+
+def test_a_decision_of_a_policy_that_fails_now_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    build("a")
+    (job,) = batch_of(1, known(), policy="theirs")
+    work(make_agent("agent-1"))
+    assert_identical(job)
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    found = replayed(job)
+    assert (found.verdict, found.detail) == (
+        ReplayVerdict.UNAVAILABLE,
+        "the policy theirs failed with KeyError",
+    )
 
 
 def test_a_decision_by_sizing_says_so() -> None:

@@ -18,6 +18,7 @@ from apps.inventory.core.cluster_file import parse_cluster
 from apps.inventory.models import Change, ResourceUnit, ServerState
 from apps.inventory.services import import_cluster
 from apps.operations.services.retention import run_retention
+from apps.scheduling.api.shadow_serializers import represent_shadow
 from apps.scheduling.core import registry
 from apps.scheduling.models import (
     Allocation,
@@ -37,6 +38,7 @@ from apps.scheduling.services.shadows import prune_shadows, start_shadow, stop_s
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.schema import check_answer
+from tests.scheduling import policies_that_fail
 from tests.scheduling.world import ME, build, claimed, known, proposal, put, waiting, work
 
 pytestmark = pytest.mark.django_db
@@ -336,6 +338,48 @@ def test_a_shadow_ends_if_its_policy_is_not_installed_any_more(
     assert (found.end, found.decided) == (ShadowEnd.POLICY, 2)
     assert found.ended_at is not None
     assert shadow_result(found).total.decisions == 2
+
+
+@pytest.mark.parametrize("fault", policies_that_fail.FAULTS)
+def test_a_policy_that_fails_ends_its_shadow_and_no_other(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", fault)
+    two_platforms()
+    first, other = started("theirs"), started("random")
+    decide(3)
+    found = followed(first)
+    assert (found.end, found.decided, found.decisions.count()) == (ShadowEnd.FAILED, 0, 0)
+    assert represent_shadow(found)["error"] == policies_that_fail.FAULTS[fault]
+    other.refresh_from_db()
+    assert (other.decided, other.ended_at, other.error) == (3, None, "")
+
+
+def test_a_policy_that_fails_late_keeps_what_its_shadow_has_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    two_platforms()
+    shadow, worker = started("theirs"), ShadowWorker(settled=AT_ONCE)
+    decide(2)
+    assert followed(shadow, worker).decided == 2
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    decide(2)
+    found = followed(shadow)
+    assert (found.end, found.decided, found.decisions.count()) == (ShadowEnd.FAILED, 2, 2)
+
+
+def test_a_decision_of_a_policy_that_fails_now_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    two_platforms()
+    shadow = started("random")
+    decide(2, policy="theirs")
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    decide(1)
+    found = followed(shadow)
+    assert (found.decided, found.unavailable, found.ended_at) == (1, 2, None)
 
 
 def test_a_shadow_ends_at_its_time() -> None:

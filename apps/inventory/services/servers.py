@@ -27,6 +27,7 @@ from apps.inventory.models import (
 )
 
 PRUNE_BATCH: Final = 10_000  # entries per statement
+NO_SERVER: Final = 0  # in the change log: only the switches above racks have changed
 
 _DELETE_OLD_CHANGES: Final = """
 DELETE FROM inventory_change c USING (
@@ -115,10 +116,12 @@ def import_cluster(spec: ClusterSpec) -> int:
         )
         if servers or moved:
             record_act(Act("cluster.imported", "1", row.name, after=_added(servers, moved)))
-            changed = servers[:1] or Server.objects.filter(rack__name__in=moved)[:1]
+            changed = [server.pk for server in servers[:1]]
+            if not servers and Server.objects.filter(rack__name__in=moved).exists():
+                changed = [NO_SERVER]
             now = selectors.cluster_time()
             append_changes(
-                [NewChange(ChangeKind.TOPOLOGY, server.pk) for server in changed],
+                [NewChange(ChangeKind.TOPOLOGY, key) for key in changed],
                 at=now.at,
                 cluster_s=now.cluster_s,
             )

@@ -126,6 +126,7 @@ class FlipsSerializer(serializers.Serializer[Any]):
 class DecisionCounterfactuals(ApiView):
     """Counterfactual of a decision."""
 
+    rate_class = "solver"
     write_role = Role.VIEWER  # nothing is written
 
     @extend_schema(
@@ -144,6 +145,7 @@ class DecisionCounterfactuals(ApiView):
 class DecisionFlips(ApiView):
     """Smallest changes that would have changed a decision."""
 
+    rate_class = "solver"
     query_parameters = frozenset({"server"})
 
     @extend_schema(
@@ -165,6 +167,8 @@ class DecisionFlips(ApiView):
 
 
 def _found(result: dict[str, Any]) -> dict[str, Any]:
+    if "failed" in result:
+        raise ConflictError(f"The change cannot be tried: {result['failed']}.")
     if "unavailable" in result:
         raise ConflictError(f"The decision cannot be repeated: {result['unavailable']}.")
     return result
@@ -182,7 +186,7 @@ def read_changes(found: Mapping[str, Any], decision: Decision) -> dict[str, Any]
     if policy is not None and policy not in registry.POLICIES:
         detail = f"must be one of {', '.join(sorted(registry.POLICIES))}, not {policy!r}"
         problems.append(FieldProblem("/policy", "unknown_value", detail))
-    else:
+    elif policy is not None or decision.policy in registry.POLICIES:
         decides = registry.policy_after(
             decision.policy, policy, sample_size=found.get("sample_size")
         )

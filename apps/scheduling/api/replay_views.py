@@ -46,6 +46,7 @@ class ReplaySerializer(serializers.Serializer[Any]):
 class DecisionReplay(ApiView):
     """Replay of a decision."""
 
+    rate_class = "solver"
     write_role = Role.VIEWER  # nothing is written
 
     @extend_schema(operation_id="decisions_replay", request=None, responses=ReplaySerializer)

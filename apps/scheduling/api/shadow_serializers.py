@@ -43,6 +43,7 @@ class ShadowSerializer(serializers.Serializer[Any]):
     end = serializers.ChoiceField(
         choices=ShadowEnd.choices, allow_null=True, help_text="Why it ended; null: it runs."
     )
+    error = serializers.CharField(allow_blank=True, help_text="Of its policy; empty: none.")
     started_at = serializers.DateTimeField()
     started_by = serializers.CharField(allow_null=True)
     until = serializers.DateTimeField(allow_null=True, help_text="Requested end.")
@@ -143,6 +144,7 @@ def represent_shadow(row: Shadow) -> dict[str, Any]:
         "share": row.share,
         "status": "running" if row.ended_at is None else "ended",
         "end": row.end or None,
+        "error": row.error,
         "started_at": time(row.started_at),
         "started_by": row.started_by.username if row.started_by else None,
         "until": time(row.until),

@@ -8,6 +8,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Snapshot
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
+from apps.scheduling.core.policy_errors import outcomes_of
 from apps.scheduling.core.reservations import explained, without_units
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
@@ -35,9 +36,13 @@ def place_batch(
     Parameters
     ----------
     bindings : each position once; empty = there is no reservation
+
+    Raises
+    ------
+    PolicyFailedError : as `outcomes_of`.
     """
     if not bindings:
-        return policy.place(snapshot, requests, rng)
+        return outcomes_of(policy, snapshot, requests, rng)
     outcomes: dict[int, Placed | Refused] = {}
     state = BatchState.of(snapshot, facts, writable=True)
     for places, units in bindings:
@@ -45,7 +50,7 @@ def place_batch(
         seen = without_units(snapshot_of(state), held)
         bound = [requests[place] for place in places]
         for request, place, outcome in zip(
-            bound, places, policy.place(seen, bound, rng), strict=True
+            bound, places, outcomes_of(policy, seen, bound, rng), strict=True
         ):
             outcomes[place] = outcome
             if isinstance(outcome, Placed):

@@ -260,8 +260,9 @@ class ClusterCopy:
         keys = np.asarray(ids, dtype=np.int64)
         indices = np.searchsorted(known, keys)
         inside = np.minimum(indices, known.size - 1)
-        if keys.size and not np.array_equal(known[inside], keys):
-            raise UnknownUnitError(f"not in the topology: {keys[known[inside] != keys]}")
+        is_known = known[inside] == keys if known.size else np.zeros(keys.shape, dtype=np.bool_)
+        if not is_known.all():
+            raise UnknownUnitError(f"not in the topology: {keys[~is_known]}")
         return indices
 
     def _vectors(self, units: Ints | Shorts, vector: Floats | None) -> Floats:

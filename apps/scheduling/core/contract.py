@@ -183,6 +183,24 @@ def _refuses_on_a_full_cluster(make: Make) -> None:
     _reason(outcome, RefusalReason.NO_FREE_UNIT)
 
 
+def _refuses_on_a_cluster_without_servers(make: Make) -> None:
+    outcomes = _decide(make, loaded((), 0, 1), job(), job(2, gang=True, locality=Within.RACK))
+    for outcome in outcomes:
+        _reason(outcome, RefusalReason.NO_MATCHING_SERVER)
+
+
+def _decides_without_known_racks_and_switches(make: Make) -> None:
+    snapshot = loaded((8,) * 4, 6, 1)
+    one_rack = np.zeros(4, dtype=np.int32)
+    unnamed: dict[str, Any] = {"server_rack": one_rack, "rack_name": ("",), "rack_switch": ()}
+    snapshot = replace(snapshot, topology=replace(snapshot.topology, **unnamed))
+    for within in Within:
+        for wish in (job(2, locality=within), job(1, gang=True, spread=within)):
+            (outcome,) = _decide(make, snapshot, wish)
+            _units(outcome)
+            _expect_constraints(snapshot, [(wish, outcome)])
+
+
 def _places_gangs_whole(make: Make) -> None:
     (outcome,) = _decide(make, loaded((4,), 1, 1), job(4, gang=True))
     _reason(outcome, RefusalReason.NOT_ENOUGH_FREE_UNITS)
@@ -377,6 +395,8 @@ CHECKS: Final[Mapping[str, Callable[[Make], None]]] = MappingProxyType(
             _decides_an_empty_batch,
             _finds_the_last_free_unit,
             _refuses_on_a_full_cluster,
+            _refuses_on_a_cluster_without_servers,
+            _decides_without_known_racks_and_switches,
             _places_gangs_whole,
             _gives_an_incremental_job_what_is_free,
             _respects_closed_servers,

@@ -15,6 +15,7 @@ from apps.scheduling.core import expected, loss
 from apps.scheduling.core.backfill import Binding, snapshot_of
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.policies import AssembledPolicy
+from apps.scheduling.core.policy_errors import outcomes_of
 from apps.scheduling.core.reservations import without_units
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
@@ -60,14 +61,19 @@ class Moment:
     earlier: Sequence[tuple[Shorts, Request]]
 
     def decide(self, policy: Policy, request: Request, *, seed: int) -> Placed | Refused:
-        """Decide on a request by any policy; the original one gives the original outcome."""
+        """Decide on a request by any policy; the original one gives the original outcome.
+
+        Raises
+        ------
+        PolicyFailedError : as `outcomes_of`.
+        """
         if isinstance(policy, AssembledPolicy):
             return policy.replay(self.snapshot, request, seed=seed, earlier=self.earlier)
         taken = np.zeros(self.snapshot.unit_free.size, dtype=np.bool_)
         for units, _ in self.earlier:
             taken[units] = True
         rng = np.random.default_rng(seed)
-        return policy.place(without_units(self.snapshot, taken), [request], rng)[0]
+        return outcomes_of(policy, without_units(self.snapshot, taken), [request], rng)[0]
 
     @cached_property
     def state(self) -> BatchState:

@@ -14,6 +14,7 @@ from apps.scheduling.core.encoding import Form
 from apps.scheduling.core.expected import ALONE, Share, Weights
 from apps.scheduling.core.expected import DEFAULT as OWN
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
+from apps.scheduling.core.policy_errors import failures_of
 from apps.scheduling.core.quasar import Quasar
 from apps.scheduling.core.types import MAX_SAMPLE, Policy
 from apps.workloads.core.spec import JobSpec
@@ -254,9 +255,12 @@ def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
     ------
     UnknownPolicyError : the message lists the known names.
     PolicyParameterError : the message says what is accepted.
+    PolicyFailedError : the policy raised an error.
     """
     entry = _entry(name)
-    return entry.make(**accepted(name, entry.parameters, parameters or {}))
+    values = accepted(name, entry.parameters, parameters or {})
+    with failures_of(name):
+        return entry.make(**values)
 
 
 def accepted(
@@ -313,9 +317,11 @@ def make_plain(name: str) -> Policy:
     Raises
     ------
     UnknownPolicyError : the message lists the known names.
+    PolicyFailedError : the policy raised an error.
     """
     entry = _entry(name)
-    return (entry.plain or entry.make)()
+    with failures_of(name):
+        return (entry.plain or entry.make)()
 
 
 def policy_of(spec: JobSpec, default: str) -> str:

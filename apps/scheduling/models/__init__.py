@@ -8,9 +8,10 @@ from apps.scheduling.models.admission import (
 )
 from apps.scheduling.models.allocations import Allocation, Reservation
 from apps.scheduling.models.decisions import ClusterCheckpoint, Decision, DecisionBatch, Outcome
-from apps.scheduling.models.shadows import Shadow, ShadowDecision, ShadowEnd
+from apps.scheduling.models.shadows import MAX_ERROR, Shadow, ShadowDecision, ShadowEnd
 
 __all__ = [
+    "MAX_ERROR",
     "AdmissionState",
     "Allocation",
     "ClusterCheckpoint",

@@ -1,10 +1,14 @@
 """Shadow mode: the decisions of a second policy on the same jobs."""
 
+from typing import Final
+
 from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import User
 from apps.common.core.ids import uuid7
+
+MAX_ERROR: Final = 500  # characters
 
 
 class ShadowEnd(models.TextChoices):
@@ -13,6 +17,7 @@ class ShadowEnd(models.TextChoices):
     STOPPED = "stopped", "an operator stopped it"
     TIME = "time", "its end time was reached"
     FULL = "full", "it has compared the largest number of decisions"
+    FAILED = "failed", "its policy failed"
     POLICY = "policy", "its policy is not installed any more, or has other parameters"
 
 
@@ -34,6 +39,9 @@ class Shadow(models.Model):
     until = models.DateTimeField(null=True, help_text="requested end; null: until it is stopped")
     ended_at = models.DateTimeField(null=True)
     end = models.CharField(max_length=8, choices=ShadowEnd.choices, blank=True)
+    error = models.CharField(
+        max_length=MAX_ERROR, blank=True, default="", db_default="", help_text="of its policy"
+    )
     cursor_at = models.DateTimeField(help_text="of the last decision read")
     cursor_id = models.UUIDField(help_text="of the last decision read")
     seen = models.PositiveBigIntegerField(default=0, help_text="decisions by policies")

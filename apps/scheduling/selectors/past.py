@@ -80,8 +80,8 @@ def _idle(batch: DecisionBatch, sequence: int, *, is_compiled: bool) -> ClusterC
 def _have_changed(server_ids: Sequence[int], sequence: int) -> bool:
     """Return True if a machine has got another platform, memory or labels since.
 
-    An entry of the log about the servers themselves is else that of a new server, or of the switch
-    above a rack. Emulated servers do not change.
+    Other entries about the servers themselves are those of a new server, or of the switches above
+    racks, which name no server. Emulated servers do not change.
     """
     last = max(server_ids, default=0)
     entries = Change.objects.filter(kind=LoggedKind.TOPOLOGY, seq__gt=sequence)

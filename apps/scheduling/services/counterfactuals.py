@@ -27,7 +27,12 @@ from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
 from apps.scheduling.selectors import claimed_jobs
 from apps.scheduling.services.decisions import predicted_json
-from apps.scheduling.services.repeats import NotRepeatableError, RepeatedBatch, repeated_batch
+from apps.scheduling.services.repeats import (
+    NotRepeatableError,
+    RepeatedBatch,
+    repeated_batch,
+    stored_decision,
+)
 from apps.workloads.core.targets import Target, read_target
 
 
@@ -93,8 +98,9 @@ def counterfactual(decision_id: UUID, changes: Changes) -> dict[str, Any]:
     Raises
     ------
     NotRepeatableError : something that the decision followed from is not stored.
+    PolicyFailedError : the policy of the changes raised an error.
     """
-    situation = situation_of(Decision.objects.get(pk=decision_id))
+    situation = situation_of(stored_decision(decision_id))
     request, predicted = _changed_request(situation, changes)
     name, policy = _policy(situation, changes)
     if isinstance(request, Infeasible):

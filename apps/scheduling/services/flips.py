@@ -1,5 +1,6 @@
 """The smallest changes with which another server would have been chosen, each one verified."""
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -8,10 +9,13 @@ from uuid import UUID
 import numpy as np
 
 from apps.scheduling.core import registry
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.registry import Parameter
 from apps.scheduling.core.types import Placed, Request
-from apps.scheduling.models import Decision
 from apps.scheduling.services.counterfactuals import Situation, situation_of
+from apps.scheduling.services.repeats import stored_decision
+
+logger = logging.getLogger(__name__)
 
 MAX_EXCLUDED: Final = 8  # servers that rank above
 STEPS: Final = 12  # of a bisection between the value and one that flips the choice
@@ -36,7 +40,7 @@ def flips(decision_id: UUID, server_id: int | None) -> dict[str, Any]:
     ------
     NotRepeatableError : something that the decision followed from is not stored.
     """
-    situation = situation_of(Decision.objects.get(pk=decision_id))
+    situation = situation_of(stored_decision(decision_id))
     ids = situation.batch.topology.server_id
     known = np.flatnonzero(ids == server_id) if server_id is not None else _runner_up(situation)
     if not len(known):
@@ -63,14 +67,18 @@ def _chosen(
     policy: str | None = None,
     parameters: dict[str, float] | None = None,
 ) -> frozenset[int]:
-    """Return the servers that a policy would choose."""
-    batch = situation.batch
+    """Return the servers that a policy would choose; none if it refuses the job or fails."""
+    batch, seed = situation.batch, situation.decision.seed
     made = batch.policy
-    if policy is not None:
-        made = registry.make_plain(policy)  # for one decision, kernels need not be compiled
-    elif parameters is not None:
-        made = registry.make(batch.row.policy, {**batch.parameters, **parameters})
-    outcome = situation.moment.decide(made, request, seed=situation.decision.seed)
+    try:
+        if policy is not None:
+            made = registry.make_plain(policy)  # for one decision, kernels need not be compiled
+        elif parameters is not None:
+            made = registry.make(batch.row.policy, {**batch.parameters, **parameters})
+        outcome = situation.moment.decide(made, request, seed=seed)
+    except PolicyFailedError:  # the other changes are still of use
+        logger.exception("a change of decision %s is left out", situation.decision.pk)
+        return frozenset()
     if not isinstance(outcome, Placed):
         return frozenset()
     return frozenset(batch.topology.unit_server[outcome.units].tolist())

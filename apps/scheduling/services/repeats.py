@@ -1,5 +1,6 @@
 """Repeat the batch of a stored decision on the cluster as it was. Writes nothing."""
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,15 +15,18 @@ from apps.scheduling.core import registry
 from apps.scheduling.core.backfill import place_batch
 from apps.scheduling.core.batch_inputs import StoredBatch, UnreadableBatchError
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.selectors.past import PastCluster, PastFollower, UnknownPastError
+
+logger = logging.getLogger(__name__)
 
 MAX_PROFILES: Final = 4096  # kept between batches
 
 
 class NotRepeatableError(Exception):
-    """The inputs of a decision are not stored; the message names the missing one."""
+    """The inputs of a decision are not stored, or its policy fails; the message says which."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +69,15 @@ class BatchRepeater:
 
         Raises
         ------
-        NotRepeatableError : something that it followed from is not stored.
+        NotRepeatableError : something that it followed from is not stored, or its policy fails.
         """
+        try:
+            return self._repeat(row)
+        except PolicyFailedError as error:
+            logger.exception("batch %s cannot be repeated", row.pk)
+            raise NotRepeatableError(str(error)) from error
+
+    def _repeat(self, row: DecisionBatch) -> RepeatedBatch:
         try:
             stored = StoredBatch.read(bytes(row.inputs))
             past = self._cluster.at(row)
@@ -96,7 +107,7 @@ class BatchRepeater:
 
         Raises
         ------
-        UnknownPolicyError, PolicyParameterError : as `registry.make`.
+        UnknownPolicyError, PolicyParameterError, PolicyFailedError : as `registry.make`.
         """
         key = (name, *sorted(parameters.items()))
         if key not in self._policies:
@@ -116,6 +127,19 @@ class BatchRepeater:
         if self._facts is None or self._facts.topology is not topology:
             self._facts = TopologyFacts(topology)
         return self._facts
+
+
+def stored_decision(decision_id: UUID) -> Decision:
+    """Return a decision that is to be repeated.
+
+    Raises
+    ------
+    NotRepeatableError : it was deleted meanwhile.
+    """
+    found = Decision.objects.filter(pk=decision_id).first()
+    if found is None:
+        raise NotRepeatableError("it is no longer stored")
+    return found
 
 
 def repeated_batch(decision: Decision) -> RepeatedBatch:

@@ -16,7 +16,12 @@ from apps.scheduling.core.replay_verdict import ReplayVerdict
 from apps.scheduling.core.types import Placed, Refused
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.decisions import per_unit
-from apps.scheduling.services.repeats import NotRepeatableError, RepeatedBatch, repeated_batch
+from apps.scheduling.services.repeats import (
+    NotRepeatableError,
+    RepeatedBatch,
+    repeated_batch,
+    stored_decision,
+)
 from apps.workloads.core.guarantees import QualityGuarantee
 
 
@@ -53,8 +58,8 @@ def replay(decision_id: UUID) -> Replay:
 
     Costs a read of the cluster and a decision on its whole batch: up to some seconds.
     """
-    decision = Decision.objects.get(pk=decision_id)
     try:
+        decision = stored_decision(decision_id)
         batch = repeated_batch(decision)
     except NotRepeatableError as error:
         return Replay(ReplayVerdict.UNAVAILABLE, str(error))

@@ -6,6 +6,7 @@ a page are stored in one transaction that also moves the cursor, if the cursor i
 page began; so a message that is delivered twice, or a worker that dies, counts nothing twice.
 """
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from django.db.models import F
 from apps.common.infrastructure.database import database_now
 from apps.scheduling.core import registry
 from apps.scheduling.core.chips import named_units
+from apps.scheduling.core.policy_errors import PolicyFailedError, failures_of
 from apps.scheduling.core.redecide import Moment, moment_of
 from apps.scheduling.core.shadow import Choice, Comparison, comparison, is_sampled, kind_of
 from apps.scheduling.core.types import Placed, Refused, Request
@@ -41,6 +43,8 @@ from apps.scheduling.selectors.shadows import (
 )
 from apps.scheduling.services.repeats import BatchRepeater, NotRepeatableError, RepeatedBatch
 from apps.scheduling.services.shadows import end_shadow
+
+logger = logging.getLogger(__name__)
 
 PAGE: Final = 200  # decisions that are read together
 MAX_AGE: Final = timedelta(minutes=1)  # of a sampled decision; an older one is dropped
@@ -79,7 +83,16 @@ class ShadowWorker:
         """Decide on what is new for up to ``budget_s`` CPU seconds; returns how many decisions."""
         running, now = running_shadows(), database_now()
         self._repeaters = {s.pk: self._repeaters.get(s.pk, BatchRepeater()) for s in running}
-        return sum(self._follow(s, now, budget_s / len(running)) for s in running)
+        return sum(self._follow_or_end(s, now, budget_s / len(running)) for s in running)
+
+    def _follow_or_end(self, shadow: Shadow, now: datetime, budget_s: float) -> int:
+        """Decide on what is new, or end the shadow if its policy cannot decide."""
+        try:
+            return self._follow(shadow, now, budget_s)
+        except PolicyFailedError as error:
+            logger.exception("shadow %s ends", shadow.pk)
+            end_shadow(shadow, ShadowEnd.FAILED, error=error.detail)
+            return 0
 
     def _follow(self, shadow: Shadow, now: datetime, budget_s: float) -> int:
         end_s, decided = self._clock() + budget_s, 0
@@ -152,7 +165,9 @@ class ShadowWorker:
             request = batch.requests[position]
             moment = _moment(batch, position)
             live = _choice(moment, request, outcome)
-            other = _choice(moment, request, moment.decide(policy, request, seed=decision.seed))
+            with failures_of(shadow.policy):  # it may name units that do not exist
+                outcome = moment.decide(policy, request, seed=decision.seed)
+                other = _choice(moment, request, outcome)
             compared = comparison(live, other)
             found.decided += 1
             if compared is None:

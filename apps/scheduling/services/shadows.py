@@ -14,7 +14,7 @@ from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
 from apps.common.infrastructure.database import database_now
 from apps.common.infrastructure.deletion import BATCH
 from apps.scheduling.core import registry
-from apps.scheduling.models import Shadow, ShadowDecision, ShadowEnd
+from apps.scheduling.models import MAX_ERROR, Shadow, ShadowDecision, ShadowEnd
 from apps.scheduling.selectors.shadows import running_shadows, shadow_by_id
 
 MIN_SHARE: Final = 0.001
@@ -104,10 +104,16 @@ def stop_shadow(shadow_id: UUID, *, by: UUID | None) -> Shadow:
     return shadow_by_id(shadow_id)
 
 
-def end_shadow(shadow: Shadow, end: ShadowEnd) -> bool:
-    """End a shadow; returns False if it had ended before."""
+def end_shadow(shadow: Shadow, end: ShadowEnd, *, error: str = "") -> bool:
+    """End a shadow; returns False if it had ended before.
+
+    Parameters
+    ----------
+    error : of its policy; cut at `MAX_ERROR`
+    """
     running = Shadow.objects.filter(pk=shadow.pk, ended_at=None)
-    return running.update(ended_at=database_now(), end=end) == 1
+    fields = {"ended_at": database_now(), "end": end, "error": error[:MAX_ERROR]}
+    return running.update(**fields) == 1
 
 
 def prune_shadows(*, before: datetime | None) -> int:

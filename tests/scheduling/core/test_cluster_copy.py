@@ -50,6 +50,20 @@ def test_a_claim_takes_units_pressure_and_capacity() -> None:
     assert snapshot.sequence == 1
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(1, ChangeKind.CLAIM, units=[100], caused=CAUSED),
+        Change(1, ChangeKind.CLOSE, servers=[1]),
+    ],
+    ids=["unit", "server"],
+)
+def test_an_empty_cluster_has_no_unit_and_no_server(change: Change) -> None:
+    copy = ClusterCopy(topology(()))
+    with pytest.raises(UnknownUnitError, match="not in the topology"):
+        copy.apply([change])
+
+
 def test_a_vector_is_taken_per_unit_and_zero_means_the_equal_share() -> None:
     snapshot = after(claim(1, 0, 1, vector=np.array([1e9, 0.0, 0.0])))
     used = CLUSTER.server_capacity[0] - snapshot.server_free[0]

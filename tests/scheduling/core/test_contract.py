@@ -81,6 +81,20 @@ def uncounted(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
     return [replace(each, dropped={}) for each in outcomes]
 
 
+def largest_first(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
+    """Read the largest server first, as if there were one."""
+    snapshot.topology.server_units.argmax()
+    return outcomes
+
+
+def by_switch(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
+    """Read the switch above the first server, as if it had one."""
+    topology = snapshot.topology
+    for server in topology.server_rack[:1]:
+        _ = topology.rack_switch[server]
+    return outcomes
+
+
 def written(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
     """Write to the snapshot, as C code could."""
     for array in (snapshot.unit_free,):
@@ -99,6 +113,8 @@ def written(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
         (without(platforms=frozenset({"J"})), "finds the last free unit"),
         (with_outcomes(one_by_one), "sees earlier jobs of a batch"),
         (with_outcomes(lambda _, found: found[:0]), "refuses on a full cluster"),
+        (with_outcomes(largest_first), "refuses on a cluster without servers"),
+        (with_outcomes(by_switch), "decides without known racks and switches"),
         (without(gang=False), "places gangs whole"),
         (without(gang=True), "gives an incremental job what is free"),
         (without(excluded=frozenset()), "respects platforms and exclusions"),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from apps.emulation.core.worlds import world_named
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.registry import UnknownPolicyError, make
 from apps.scheduling.core.types import Policy
 from apps.testbed.core.demo_cluster import cluster_of
@@ -62,6 +63,8 @@ def run(
     policy = policy_of(options)
     try:
         world = world_named(options.world)
+    except PolicyFailedError as error:
+        raise ReplayError(error.detail) from error
     except ValueError as error:
         raise ReplayError(str(error)) from error
     emulated = cluster_of(cluster.platforms, cluster.platform, cluster.rack, options.seed, world)
@@ -107,7 +110,7 @@ def policy_named(
     Raises
     ------
     ReplayError : an unknown policy, or a parameter that it does not take; the message says what is
-        accepted.
+        accepted. Or a policy that raises an error.
     """
     try:
         if name in TESTBED_POLICIES:

@@ -1,0 +1,70 @@
+"""Policies of another package that fail in one way each."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core import registry
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
+
+Outcomes = list[Placed | Refused]
+
+
+def _raises(outcomes: Outcomes) -> Outcomes:
+    raise KeyError("rack-7")
+
+
+def _misses_a_job(outcomes: Outcomes) -> Outcomes:
+    return outcomes[1:]
+
+
+def _returns_none(outcomes: Outcomes) -> Any:
+    return None
+
+
+_CHANGES: Final[dict[str, Callable[[Outcomes], Any]]] = {
+    "none": lambda outcomes: outcomes,
+    "raises": _raises,
+    "misses-a-job": _misses_a_job,
+    "returns-none": _returns_none,
+}
+# what the operator reads
+FAULTS: Final = {
+    "raises": "the policy theirs failed with KeyError: 'rack-7'",
+    "misses-a-job": "the policy theirs failed with ValueError: 0 outcomes for 1 job",
+    "returns-none": (
+        "the policy theirs failed with TypeError: object of type 'NoneType' has no len()"
+    ),
+    "cannot-be-made": "the policy theirs failed with OSError: no model file",
+}
+
+
+class Theirs:
+    """``least_loaded`` under another name, with a fault."""
+
+    name = "theirs"
+    version = 1
+    draws_sample = False
+
+    def __init__(self, fault: str) -> None:
+        self._policy, self._change = registry.make("least_loaded"), _CHANGES[fault]
+
+    def place(
+        self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
+    ) -> Outcomes:
+        """Decide, with the fault."""
+        return self._change(self._policy.place(snapshot, requests, rng))
+
+
+def install(monkeypatch: pytest.MonkeyPatch, name: str, fault: str) -> None:
+    """Add a policy to the registry; ``none`` = without a fault."""
+
+    def make() -> Policy:
+        if fault == "cannot-be-made":
+            raise OSError("no model file")
+        return Theirs(fault)
+
+    monkeypatch.setitem(registry.POLICIES, name, registry.Entry(make, "a test", "free cores"))
