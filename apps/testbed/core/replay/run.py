@@ -63,8 +63,6 @@ def run(
     policy = policy_of(options)
     try:
         world = world_named(options.world)
-    except PolicyFailedError as error:
-        raise ReplayError(error.detail) from error
     except ValueError as error:
         raise ReplayError(str(error)) from error
     emulated = cluster_of(cluster.platforms, cluster.platform, cluster.rack, options.seed, world)
@@ -119,6 +117,8 @@ def policy_named(
     except UnknownPolicyError as error:
         known = ", ".join(sorted(TESTBED_POLICIES))
         raise ReplayError(f"{error}; and, in replays, {known}") from error
+    except PolicyFailedError as error:
+        raise ReplayError(error.detail) from error
     except ValueError as error:
         raise ReplayError(str(error)) from error
 
