@@ -17,6 +17,7 @@ from apps.scheduling.services import check_job
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads.core.spec import parse_job
 from tests import factories
+from tests.scheduling import policies_that_fail
 from tests.scheduling.world import build, known, waiting, work
 
 pytestmark = pytest.mark.django_db
@@ -123,6 +124,16 @@ def test_an_unknown_policy_is_answered_with_the_known_ones(admin: APIClient) -> 
     (error,) = put(admin, "fifo").json()["errors"]
     assert error["pointer"] == "/policy"
     assert error["detail"].startswith("must be one of autoscale, dot_product, expected, ")
+
+
+def test_a_policy_that_cannot_be_made_is_not_applied(
+    admin: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "cannot-be-made")
+    answer = put(admin, "theirs")
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "the policy theirs failed with OSError"
+    assert policy_in_use() == "expected"
 
 
 def test_operators_read_the_policy_and_do_not_apply_one() -> None:

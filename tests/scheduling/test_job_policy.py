@@ -12,6 +12,7 @@ from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 from apps.workloads.services import submit_jobs
 from tests import factories
+from tests.scheduling import policies_that_fail
 from tests.scheduling.world import ME, build, claimed, known, proposal, waiting, work
 
 pytestmark = pytest.mark.django_db
@@ -149,6 +150,32 @@ def test_a_job_whose_policy_was_removed_fails_with_its_name() -> None:
     job.refresh_from_db()
     assert (job.state, job.reason_code) == ("failed", "Invalid")
     assert job.reason_message.startswith("the policy gone no longer exists")
+
+
+@pytest.mark.parametrize("fault", ["raises", "cannot-be-made"])
+def test_a_job_on_which_its_policy_fails_waits_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", fault)
+    build("a")
+    application = known()
+    theirs = [waiting(application, units_requested=1, policy="theirs") for _ in range(2)]
+    other = waiting(application, units_requested=1)
+    by = make_agent("agent-1")
+    work(by)
+    other.refresh_from_db()
+    assert other.state == "starting"
+    error = policies_that_fail.FAULTS[fault].partition(":")[0]
+    for job in theirs:
+        job.refresh_from_db()
+        decision = Decision.objects.get(job=job)
+        assert (job.state, job.reason_code) == ("queued", "PolicyFailed")
+        assert job.reason_message == error
+        assert (decision.outcome, decision.reason_code) == ("refused", "PolicyFailed")
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    Job.objects.update(claimed_until=None)
+    work(by if fault == "cannot-be-made" else make_agent("agent-2"))
+    assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
 
 
 def test_jobs_of_a_batch_without_a_guarantee_have_none() -> None:

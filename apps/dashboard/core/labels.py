@@ -30,6 +30,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "WaitingForProfile": "being profiled",
     "WaitingForAgent": "waiting for an agent",
     "CommitConflict": "commit conflict",
+    "PolicyFailed": "placement policy failed",
     "BackendLost": "backend stopped responding",
     "Preempted": "preempted by a job of higher priority",
     "Starting": "being launched",

@@ -54,14 +54,15 @@ class RefusalReason(StrEnum):
     QUALITY_SHORT = "QualityShort"  # free units are too contended; better ones are expected
     WAITING_FOR_BUCKET = "WaitingForBucket"  # more free units are expected within the bound
     COMMIT_CONFLICT = "CommitConflict"  # other agents were faster in all attempts
+    POLICY_FAILED = "PolicyFailed"  # the policy raised an error
 
     @property
     def tier(self) -> int:
         """Precedence of the reason; 1 is the highest.
 
         The tiers: Invalid 1, Held 2, Unclassifiable 3, InfeasibleTarget 4, QuotaExceeded 5,
-        QualityShort 6, CommitConflict 8, Starting 9. Reasons that wait for free units share
-        tier 7.
+        QualityShort 6, CommitConflict and PolicyFailed 8, Starting 9. Reasons that wait for free
+        units share tier 7.
         """
         return _TIER[self]
 
@@ -87,6 +88,7 @@ _TIER: Final = {
     RefusalReason.QUALITY_SHORT: 6,
     RefusalReason.WAITING_FOR_BUCKET: 7,
     RefusalReason.COMMIT_CONFLICT: 8,
+    RefusalReason.POLICY_FAILED: 8,
 }
 
 

@@ -32,6 +32,7 @@ from apps.scheduling.core.commands import can_copy, unmeasured_profile
 from apps.scheduling.core.job_sampling import (
     with_guarantee,
 )
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.requests import (
     START_DELAY_S,
     is_short,
@@ -151,7 +152,14 @@ class SchedulingAgent:
             (ready + scored, self._deciders.default), (short, self._deciders.short)
         )
         for number, (by, each) in enumerate(groups):
-            self._refuse(self._place(each, by, is_read=number == 0), by)
+            try:
+                refused = self._place(each, by, is_read=number == 0)
+            except PolicyFailedError as error:
+                if len(each) > 1:
+                    raise  # each is decided on alone, as the policy may fail on one of them only
+                logger.exception("no decision on job %s", each[0].job.id)
+                refused = [refused_as.failed(each[0], error)]
+            self._refuse(refused, by)
 
     def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:
         """Size the jobs of new applications that are shorter than profiling (P9).

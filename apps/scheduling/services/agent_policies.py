@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import numpy as np
 from django.conf import settings
 
+from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import registry
-from apps.scheduling.core.types import Policy
+from apps.scheduling.core.policy_errors import PolicyFailedError
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.services.peers import Peers
 from apps.scheduling.services.proposals import AgentIdentity, SizedJob
 from apps.workloads.core.spec import JobSpec
@@ -21,6 +24,22 @@ class Decider(NamedTuple):
     policy: Policy
     identity: AgentIdentity
     parameters: Mapping[str, float]
+
+
+class _Unavailable:
+    """A policy that could not be made: it fails on every batch with the error of its creation."""
+
+    version = 0
+    draws_sample = False
+
+    def __init__(self, name: str, error: PolicyFailedError) -> None:
+        self.name, self._error = name, error
+
+    def place(
+        self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
+    ) -> list[Placed | Refused]:
+        """Raise the error."""
+        raise self._error
 
 
 class Deciders:
@@ -104,7 +123,10 @@ class Deciders:
     def _of_name(self, name: str) -> Decider:
         if name not in self._named:
             situation = registry.situation(name, self._situation)
-            self._named[name] = self._decider(registry.make(name, situation), situation)
+            try:
+                self._named[name] = self._decider(registry.make(name, situation), situation)
+            except PolicyFailedError as error:
+                return self._decider(_Unavailable(name, error))  # made again for the next batch
         return self._named[name]
 
     def _decider(self, policy: Policy, situation: Mapping[str, float] = _ALONE) -> Decider:

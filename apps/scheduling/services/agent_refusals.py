@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.requests import CLOSED
 from apps.scheduling.core.sizes import Infeasible
 from apps.scheduling.core.types import Refused
@@ -110,6 +111,19 @@ def refusal(
         topology=sized_job.topology,
         run=sized_job.run,
         place=place,
+    )
+
+
+def failed(sized_job: SizedJob, error: PolicyFailedError) -> Refusal:
+    """Return the refusal of a job on which the policy failed."""
+    return Refusal(
+        job=sized_job.job,
+        reason=Reason.POLICY_FAILED,
+        message=str(error),
+        units=sized_job.request.units,
+        profile_id=sized_job.profile_id,
+        elapsed_s=0.0,
+        needs=None,
     )
 
 

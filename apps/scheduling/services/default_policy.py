@@ -14,7 +14,7 @@ from apps.inventory.models import DefaultPolicy
 from apps.inventory.selectors import lock_applied_policy
 from apps.operations.core.states import Topic
 from apps.operations.services import NewEvent, record_events
-from apps.scheduling.core.registry import POLICIES
+from apps.scheduling.core.registry import POLICIES, make
 
 EVENT: Final = "cluster.policy_changed"
 
@@ -31,11 +31,14 @@ def apply_policy(
     Raises
     ------
     InvalidInputError : there is no such policy.
+    PolicyFailedError : it cannot be made.
     ChangedMeanwhileError : somebody else changed it since ``expected``.
     """
     if policy and policy not in POLICIES:
         detail = f"must be one of {', '.join(sorted(POLICIES))}, not {policy!r}"
         raise InvalidInputError([FieldProblem("/policy", "unknown_value", detail)])
+    if policy:
+        make(policy)
     with transaction.atomic():
         row = lock_applied_policy()
         require_generation(expected, row.generation)

@@ -2,7 +2,7 @@
 
 Source of the tiers: ``kueue`` PR #11720. The order is Invalid > Held > Unclassifiable >
 InfeasibleTarget > QuotaExceeded (5) > QualityShort (6) > reasons that wait for units (7) >
-CommitConflict (8) > Starting (9), then the reasons of running and ended jobs.
+CommitConflict and PolicyFailed (8) > Starting (9), then the reasons of running and ended jobs.
 """
 
 from collections.abc import Iterable
@@ -35,6 +35,7 @@ class Reason(StrEnum):
     WAITING_FOR_PROFILE = "WaitingForProfile"
     WAITING_FOR_AGENT = "WaitingForAgent"
     COMMIT_CONFLICT = "CommitConflict"
+    POLICY_FAILED = "PolicyFailed"
     BACKEND_LOST = "BackendLost"
     PREEMPTED = "Preempted"
     STARTING = "Starting"
@@ -172,6 +173,11 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
         8,
         "Other agents allocated the chosen units first; the job will be retried.",
         "Nothing to do; the next attempt uses current data.",
+    ),
+    Reason.POLICY_FAILED: Meaning(
+        8,
+        "The placement policy raised an error; the job will be retried.",
+        "Submit the job with another policy, or ask an operator to apply another one.",
     ),
     Reason.BACKEND_LOST: Meaning(
         8,
