@@ -6,10 +6,11 @@ from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.quotas import QuotaRow, Standing, lent
+from apps.workloads.models import NEW_JOB
 
 # Neither a job that no server matches claims units, nor a gang that needs more than the maximum of
 # its project: they would keep units from borrowers for ever, as they cannot start.
-_STANDINGS: Final = """
+_OF_PROJECTS: Final = """
 SELECT p.id, p.name, coalesce(p.guaranteed_units, 0), p.max_units,
        coalesce(held.units, 0), coalesce(waiting.units, 0)
 FROM accounts_project p
@@ -17,16 +18,45 @@ LEFT JOIN (
     SELECT j.project_id, sum(a.cores) AS units
     FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
     WHERE a.released_seq IS NULL GROUP BY j.project_id) held ON held.project_id = p.id
+"""
+_ALL_STANDINGS: Final = f"""
+{_OF_PROJECTS}
 LEFT JOIN (
     SELECT j.project_id, sum(coalesce(s.units, j.units_requested, 1)) AS units
     FROM workloads_job j JOIN accounts_project o ON o.id = j.project_id
     LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
     WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
-      AND j.reason_code <> 'NoMatchingServer' AND coalesce(s.waits_for, 'units') = 'units'
+      AND coalesce(s.reason_code, j.reason_code) <> 'NoMatchingServer'
+      AND coalesce(s.waits_for, 'units') = 'units'
       AND (s.min_units > o.max_units) IS NOT TRUE
     GROUP BY j.project_id) waiting ON waiting.project_id = p.id
 ORDER BY p.name
-"""
+"""  # noqa: S608 - constants
+# A project claims at most its unused units, and each job requests one or more. So only as many
+# jobs are summed, in the order of the indexes job_by_shape and job_to_evaluate.
+_STANDINGS: Final = f"""
+{_OF_PROJECTS}
+CROSS JOIN LATERAL (
+    SELECT greatest(0, coalesce(p.guaranteed_units, 0) - coalesce(held.units, 0))::bigint
+        AS units) unused
+LEFT JOIN LATERAL (
+    SELECT sum(each.units) AS units FROM (
+        (SELECT s.units FROM workloads_waitingshape s, LATERAL (
+             SELECT FROM workloads_job j
+             WHERE j.shape_id = s.id AND NOT j.cancel_requested
+             ORDER BY j.created_at, j.id LIMIT unused.units) job
+         WHERE s.project_id = p.id AND s.waits_for = 'units'
+           AND s.reason_code <> 'NoMatchingServer' AND (s.min_units > p.max_units) IS NOT TRUE
+         LIMIT unused.units)
+        UNION ALL
+        (SELECT coalesce(j.units_requested, 1) FROM workloads_job j
+         WHERE j.project_id = p.id AND {NEW_JOB.format(job="j.")} AND NOT j.cancel_requested
+           AND j.reason_code <> 'NoMatchingServer'
+         ORDER BY j.priority DESC, j.created_at, j.id LIMIT unused.units)
+        LIMIT unused.units) each
+    WHERE unused.units > 0) waiting ON true
+ORDER BY p.name
+"""  # noqa: S608 - constants
 _ANY: Final = """
 SELECT EXISTS (SELECT FROM accounts_project
                WHERE guaranteed_units IS NOT NULL OR max_units IS NOT NULL)
@@ -41,13 +71,20 @@ def has_quotas() -> bool:
 def standings() -> dict[UUID, Standing]:
     """Return the standings of all projects by id, in the order of their names.
 
-    Reads the running and waiting jobs; O(both).
+    ``waiting`` counts only as many jobs as can claim the unused units of the project. Reads the
+    running jobs, and as many waiting jobs as units that are guaranteed and unused.
     """
-    return {key: Standing(*values) for key, *values in fetch_rows(_STANDINGS)}
+    return _standings(_STANDINGS)
+
+
+def _standings(sql: str) -> dict[UUID, Standing]:
+    return {key: Standing(*values) for key, *values in fetch_rows(sql)}
 
 
 def quota_rows(projects: Collection[UUID] | None) -> list[QuotaRow] | None:
     """Return the standings of some projects that use, request or are guaranteed units.
+
+    Reads the running and waiting jobs; O(both).
 
     Parameters
     ----------
@@ -59,7 +96,7 @@ def quota_rows(projects: Collection[UUID] | None) -> list[QuotaRow] | None:
     """
     if not has_quotas():
         return None
-    known = standings()
+    known = _standings(_ALL_STANDINGS)
     of = lent(known)
     return [
         QuotaRow(each, of[key])

@@ -1,0 +1,77 @@
+"""An agent reads few waiting jobs for quotas, however many wait."""
+
+import pytest
+
+from apps.scheduling.selectors.quotas import _STANDINGS, standings
+from apps.workloads.models import Job, WaitingShape
+from tests import factories
+from tests.scheduling.plans import analyze, rows_read
+from tests.scheduling.shapes import flood
+from tests.scheduling.world import known
+
+pytestmark = pytest.mark.django_db
+
+WAITING, GUARANTEED = 2_000, 8
+
+
+def queue(guaranteed: int | None, *, limit: int | None = None) -> None:
+    """Let many jobs of a project wait that no agent has evaluated."""
+    factories.cluster()
+    project = factories.project("web")
+    project.guaranteed_units, project.max_units = guaranteed, limit
+    project.save()
+    flood(known(), WAITING, project=project, units_requested=1)
+    analyze()
+
+
+def join_shape(reason: str = "NoFreeUnit") -> None:
+    """Let all waiting jobs join one shape."""
+    job = Job.objects.all()[0]
+    shape = WaitingShape.objects.create(
+        key=job.shape_key,
+        project=job.project,
+        priority=0,
+        reason_code=reason,
+        evaluated_seq=0,
+        evaluated_at=factories.MOMENT,
+        due_at=factories.MOMENT,
+        waits_for="units",
+        units=1,
+        min_units=1,
+        on_one_server=False,
+        labels={},
+        unit_memory_bytes=0,
+        unit_network_bps=0,
+        unit_storage_bytes=0,
+    )
+    Job.objects.update(state="queued", shape=shape, reason_code=reason)
+    analyze()
+
+
+def claimed() -> int:
+    return sum(each.claimed for each in standings().values())
+
+
+def test_few_jobs_are_read_of_those_that_no_agent_has_evaluated() -> None:
+    queue(GUARANTEED)
+    assert rows_read(_STANDINGS) <= 2 * GUARANTEED
+    assert claimed() == GUARANTEED
+
+
+def test_few_jobs_are_read_of_a_shape() -> None:
+    queue(GUARANTEED)
+    join_shape()
+    assert rows_read(_STANDINGS) <= 2 * GUARANTEED
+    assert claimed() == GUARANTEED
+
+
+def test_no_job_is_read_of_a_project_without_a_guarantee() -> None:
+    queue(None, limit=4)
+    assert rows_read(_STANDINGS) == 0
+
+
+def test_no_job_is_read_of_a_shape_that_no_server_matches() -> None:
+    queue(GUARANTEED)
+    join_shape("NoMatchingServer")
+    assert rows_read(_STANDINGS) == 0
+    assert claimed() == 0
