@@ -111,6 +111,7 @@ ALLOWED: Final = {
             "scheduling.api.reads.jobs_on",
             "scheduling.selectors.decisions.decisions_at",
             "scheduling.selectors.fair_share.is_settled",
+            "scheduling.selectors.quotas.quota_rows",
             "scheduling.selectors.quotas.standings",
             "scheduling.selectors.units_of_allocation",
             "scheduling.selectors.waits.start_scores",
