@@ -31,7 +31,7 @@ _CHANGES: Final[dict[str, Callable[[Outcomes], Any]]] = {
     "misses-a-job": _misses_a_job,
     "returns-none": _returns_none,
 }
-# what the operator reads
+# the error that the shadow, the CLI and the log show for each fault
 FAULTS: Final = {
     "raises": "the policy theirs failed with KeyError: 'rack-7'",
     "misses-a-job": "the policy theirs failed with ValueError: 0 outcomes for 1 job",
