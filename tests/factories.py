@@ -4,6 +4,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from io import BytesIO
 from itertools import count
 from typing import Any
@@ -475,7 +476,15 @@ def platform_names() -> tuple[str, ...]:
 
 def library(platforms: tuple[str, ...], *, seed: int = 2011, leave_out: str = "") -> int:
     """Store the library measured on these platforms; return its revision."""
-    rows = {
+    measured = _measured_rows(platforms, seed)
+    rows = {name: cells for name, cells in measured.items() if name != leave_out}
+    return store_library(rows, platforms=platforms)
+
+
+@cache
+def _measured_rows(platforms: tuple[str, ...], seed: int) -> Mapping[str, list[KnownCell]]:
+    """Measured cells of each application of the library; each process measures them once."""
+    return {
         entry.application: [
             KnownCell(
                 MatrixName(cell.matrix),
@@ -489,9 +498,7 @@ def library(platforms: tuple[str, ...], *, seed: int = 2011, leave_out: str = ""
             for cell in entry.cells
         ]
         for entry in measured_library(seed, catalogue(platforms, seed=seed))
-        if entry.application != leave_out
     }
-    return store_library(rows, platforms=platforms)
 
 
 def profiling_run(about: Application, **values: Any) -> ProfilingRun:
