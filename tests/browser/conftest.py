@@ -1,6 +1,7 @@
 """One populated cluster, one server, one Debian chromium for all tests of this directory."""
 
 import os
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection, connections
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 from pytest_django.plugin import DjangoDbBlocker
 
@@ -22,6 +23,8 @@ from tests.browser.chromium import ARGUMENTS, CHROMIUM, NOTHING_LOADS, PHONE, si
 from tests.browser.world import PASSWORD, World
 
 TIMEOUT_MS = 12_000  # to see what a page shows; a loaded machine is slow
+LOADED_S = 20.0
+HAS_NO_WORK = "() => new Promise((resolve) => requestIdleCallback(() => resolve(true)))"
 AT_REST = """() => {
     const ends = (one) => one.effect.getComputedTiming().endTime !== Infinity;
     document.getAnimations().filter(ends).forEach((one) => one.finish());
@@ -100,11 +103,13 @@ class Visitor:
     Attributes
     ----------
     errors : console and page errors since the last visit
+    requests : those without an answer yet, but for event streams
     """
 
     page: Page
     site: Site
     errors: list[str] = field(default_factory=list)
+    requests: set[Request] = field(default_factory=set)
 
     def visit(self, path: str) -> Page:
         """Open a page and wait until its charts are drawn."""
@@ -115,9 +120,18 @@ class Visitor:
         return self.page
 
     def wait(self) -> None:
-        """Wait until all visible charts are loaded."""
-        self.page.wait_for_load_state("networkidle")
-        self.page.wait_for_function(NOTHING_LOADS, timeout=20_000)
+        """Wait until the page is idle and all visible charts are loaded.
+
+        It is idle if three times in turn its scripts had nothing to do and no request was open:
+        sooner than "networkidle", which is half a second without a request.
+        """
+        until, quiet = time.monotonic() + LOADED_S, 0
+        while quiet < 3:
+            assert time.monotonic() < until, [request.url for request in self.requests]
+            self.page.wait_for_timeout(10)
+            self.page.evaluate(HAS_NO_WORK)
+            quiet = 0 if self.requests else quiet + 1
+        self.page.wait_for_function(NOTHING_LOADS, timeout=1_000 * LOADED_S)
 
     def serious_findings(self) -> list[str]:
         """Return serious and critical axe findings after all animations have ended."""
@@ -139,6 +153,12 @@ def visitor_of(context: BrowserContext, site: Site) -> Visitor:
         lambda message: visitor.errors.append(message.text) if message.type == "error" else None,
     )
     visitor.page.on("pageerror", lambda error: visitor.errors.append(str(error)))
+    visitor.page.on(
+        "request",
+        lambda one: visitor.requests.add(one) if one.resource_type != "eventsource" else None,
+    )
+    visitor.page.on("requestfinished", visitor.requests.discard)
+    visitor.page.on("requestfailed", visitor.requests.discard)
     return visitor
 
 
