@@ -45,10 +45,10 @@ def test_a_policy_that_keeps_the_contract_passes(capsys: pytest.CaptureFixture[s
 def test_a_policy_that_breaks_the_contract_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = Entry(lambda: Broken(name=""), "a test", "none")
+    broken = Entry(lambda: Broken(outcomes=lambda _, found: found[1:]), "a test", "none")
     monkeypatch.setitem(registry.POLICIES, "broken", broken)
     assert main(["policy", "test", "broken"]) == Exit.FAILED
-    assert "name must be a text" in capsys.readouterr().out
+    assert "0 outcomes of 1 jobs" in capsys.readouterr().out
 
 
 def test_a_policy_that_cannot_be_made_is_named(

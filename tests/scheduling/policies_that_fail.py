@@ -45,11 +45,11 @@ FAULTS: Final = {
 class Theirs:
     """``least_loaded`` under another name, with a fault."""
 
-    name = "theirs"
     version = 1
     draws_sample = False
 
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault: str, *, name: str = "theirs") -> None:
+        self.name = name
         self._policy, self._change = registry.make("least_loaded"), _CHANGES[fault]
 
     def place(
@@ -65,6 +65,6 @@ def install(monkeypatch: pytest.MonkeyPatch, name: str, fault: str) -> None:
     def make() -> Policy:
         if fault == "cannot-be-made":
             raise OSError("no model file")
-        return Theirs(fault)
+        return Theirs(fault, name=name)
 
     monkeypatch.setitem(registry.POLICIES, name, registry.Entry(make, "a test", "free cores"))

@@ -170,7 +170,7 @@ def test_an_applied_policy_overrides_the_setting_until_it_is_reset(admin: APICli
 def test_without_the_package_of_the_applied_policy_the_setting_decides(
     admin: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.POLICIES, "ours", registry.POLICIES["random"])
+    policies_that_fail.install(monkeypatch, "ours", "none")
     put(admin, "ours")
     assert policy_in_use() == "ours"
     monkeypatch.delitem(registry.POLICIES, "ours")

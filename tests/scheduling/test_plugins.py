@@ -7,14 +7,16 @@ import pytest
 
 from apps.scheduling.core import registry
 from apps.scheduling.core.job_sampling import job_limits
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.registry import POLICIES, Entry
 from apps.scheduling.infrastructure import plugins
 from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies
 from apps.testbed.core.lab_options import OPTIONS
 from controlplane.embedded.launcher import check_policy
 from controlplane.embedded.processes import LauncherError
+from tests.scheduling.policies_that_fail import Theirs
 
-OURS = Entry(POLICIES["random"].make, "a test", "a coin")
+OURS = Entry(lambda: Theirs("none"), "a test", "a coin")
 NOT_AN_ENTRY = 3
 
 
@@ -55,6 +57,14 @@ def test_an_unusable_policy_is_refused_with_its_package(
     offered(monkeypatch, name, value)
     with pytest.raises(PolicyPluginError, match=sentence):
         load_policies()
+
+
+def test_a_policy_must_have_its_name_in_the_registry() -> None:
+    registry.add("renamed", OURS)
+    sentence = "the policy renamed failed with ValueError: its name is 'theirs', and 'renamed' in"
+    with pytest.raises(PolicyFailedError) as error:
+        registry.make("renamed")
+    assert error.value.detail.startswith(sentence)
 
 
 def test_an_installed_policy_can_be_the_default_and_compared_in_the_lab(

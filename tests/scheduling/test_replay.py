@@ -285,7 +285,7 @@ def test_a_changed_policy_shows_its_differences(monkeypatch: pytest.MonkeyPatch)
         registry.POLICIES,
         "expected",
         registry.Entry(
-            lambda **_: registry.make("least_loaded"),
+            lambda **_: policies_that_fail.Theirs("none", name="expected"),
             entry.source,
             entry.formula,
             (

@@ -259,8 +259,7 @@ def make(name: str, parameters: Mapping[str, Any] | None = None) -> Policy:
     """
     entry = _entry(name)
     values = accepted(name, entry.parameters, parameters or {})
-    with failures_of(name):
-        return entry.make(**values)
+    return _made(name, partial(entry.make, **values))
 
 
 def accepted(
@@ -320,8 +319,16 @@ def make_plain(name: str) -> Policy:
     PolicyFailedError : the policy raised an error.
     """
     entry = _entry(name)
+    return _made(name, entry.plain or entry.make)
+
+
+def _made(name: str, make: Callable[[], Policy]) -> Policy:
+    """Return a new instance; decisions and replays find the policy by the name that it gives."""
     with failures_of(name):
-        return (entry.plain or entry.make)()
+        policy = make()
+        if policy.name != name:
+            raise ValueError(f"its name is {policy.name!r}, and {name!r} in the registry")
+        return policy
 
 
 def policy_of(spec: JobSpec, default: str) -> str:
