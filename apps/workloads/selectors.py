@@ -19,7 +19,7 @@ from apps.workloads.core.archives import Archive as ArchiveSpec
 from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.deleted import missing_job_text
 from apps.workloads.core.guarantees import JobLimits, QualityGuarantee
-from apps.workloads.core.lifecycle import TERMINAL_STATES
+from apps.workloads.core.lifecycle import TERMINAL_STATES, WAITING_STATES
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import read_target
@@ -400,6 +400,13 @@ SELECT a.id, j.project_id FROM unnest(%s::uuid[]) AS a(id), LATERAL (
     WHERE application_id = a.id AND state IN ('submitted', 'queued', 'profiling')
     ORDER BY created_at, id LIMIT 1) j
 """
+
+
+def waiting_among(jobs: Collection[str]) -> set[str]:
+    """Return the ids, of some jobs, of those that wait and are not held."""
+    states = [state.value for state in WAITING_STATES]
+    found = Job.objects.filter(pk__in=list(jobs), state__in=states, held=False)
+    return {str(job_id) for job_id in found.values_list("pk", flat=True)}
 
 
 def waiting_projects(application_ids: Sequence[UUID]) -> dict[UUID, UUID]:

@@ -150,6 +150,27 @@ def test_the_state_is_stored_and_shown(client: Client) -> None:
     assert "Jobs wait for units of 1 of 1 bucket" in page(client)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [{"held": True}, {"state": "cancelled", "finished_at": timezone.now(), "finished_s": NOW_S}],
+    ids=["held", "cancelled"],
+)
+@override_settings(ADMISSION="count")
+def test_a_job_that_is_held_or_cancelled_is_no_longer_ahead_of_others(
+    values: dict[str, Any],
+) -> None:
+    by, of, now_s = busy_server()
+    first = job(of, 2, submitted_s=now_s)
+    decide(by)
+    assert state_and_reason(first) == ("queued", "WaitingForBucket")
+    Job.objects.filter(id=first.id).update(shape=None, **values)
+    by._admission._stored_s -= 10.0
+    decide(by)
+    later = job(of, 2, submitted_s=now_s)
+    decide(by)
+    assert state_and_reason(later) == ("queued", "WaitingForBucket")
+
+
 def page(client: Client) -> str:
     return client.get("/queues/").content.decode()
 

@@ -34,6 +34,7 @@ from apps.scheduling.selectors.waits import admission_memory
 from apps.scheduling.services.fair_share import in_fair_order
 from apps.scheduling.services.proposals import SizedJob
 from apps.scheduling.services.quotas import within_quotas
+from apps.workloads.selectors import waiting_among
 
 STORE_S: Final = 5.0  # wall seconds between two states
 
@@ -97,6 +98,13 @@ def admitted_by(
     return admitted, refused
 
 
+def _forget_others(control: Admission) -> None:
+    """Let an admission control forget the jobs that no longer wait for units."""
+    jobs = set(control.waiting)
+    if jobs:
+        control.forget(jobs - waiting_among(jobs))
+
+
 class AdmissionDesk:
     """Admits jobs by the quotas of their projects and the admission control of the settings."""
 
@@ -124,13 +132,14 @@ class AdmissionDesk:
         return admitted, refused + delayed
 
     def end_turn(self, facts_of: Callable[[Snapshot], TopologyFacts]) -> None:
-        """Store the state, if the last one is old."""
+        """Forget jobs that no longer wait and store the state, if the last one is old."""
         now = time.monotonic()
         if self._control is None or now - self._stored_s < STORE_S:
             return
         self._stored_s, now_s = now, cluster_now()
         snapshot = self._cluster.follow().snapshot()
         self._note_freed(self._control, snapshot, now_s)
+        _forget_others(self._control)
         queues = [
             row.as_json() for row in self._control.state(snapshot, facts_of(snapshot), now_s)
         ]

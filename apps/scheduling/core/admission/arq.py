@@ -7,7 +7,7 @@ Source: Paragon §4 (P10-P12).
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -136,6 +136,16 @@ class ArqAdmission:
         found = {i: self._decide(applicants[i], view, snapshot, facts, now_s) for i in order}
         self._mark(snapshot, pools)
         return [found[i] for i in range(len(applicants))]
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """Ids of the jobs that wait, in the order in which they began to."""
+        return self._waiting
+
+    def forget(self, jobs: Collection[str]) -> None:
+        """Forget waiting jobs that ended, are held, or were started by another agent."""
+        for job in jobs:
+            self._waiting.pop(job, None)
 
     def memory(self) -> dict[str, Any]:
         """Return the history and the waiting jobs, as values of JSON with NaN."""

@@ -5,7 +5,7 @@ B buckets, S servers, P platforms. A cell is a bucket of one platform.
 Source: Tarcil §4 (T6, T7).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -140,6 +140,16 @@ class BucketAdmission:
                 taken += _taken(free, suits, each.request.units)
             verdicts.append(verdict)
         return verdicts
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """Ids of the jobs that wait, in the order in which they began to."""
+        return self._waiting
+
+    def forget(self, jobs: Collection[str]) -> None:
+        """Forget waiting jobs that ended, are held, or were started by another agent."""
+        for job in jobs:
+            self._waiting.pop(job, None)
 
     def memory(self) -> dict[str, Any]:
         """Return the history and the waiting jobs, as values of JSON with NaN."""

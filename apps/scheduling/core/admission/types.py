@@ -3,7 +3,7 @@
 S servers, N = 10 sources. Times are seconds of the jobs' clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -145,6 +145,15 @@ class Admission(Protocol):
         now_s: float,
     ) -> list[Admitted | Delayed]:
         """Return one verdict per applicant, in order; later ones see the use of earlier ones."""
+        ...
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """Ids of the jobs that wait, in the order in which they began to."""
+        ...
+
+    def forget(self, jobs: Collection[str]) -> None:
+        """Forget waiting jobs that ended, are held, or were started by another agent."""
         ...
 
     def memory(self) -> dict[str, Any]:

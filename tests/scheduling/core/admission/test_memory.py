@@ -78,3 +78,12 @@ def test_busy_times_of_other_servers_are_forgotten() -> None:
     facts = TopologyFacts(busy.topology)
     (verdict,) = again.evaluate([applicant("second", 3)], busy, facts, NOW_S + 5.0)
     assert not isinstance(verdict, Delayed)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_a_forgotten_job_waits_for_no_units(control: Control) -> None:
+    known = experienced(control)
+    assert list(known.waiting) == ["first"]
+    known.forget({"first", "never seen"})
+    assert list(known.waiting) == []
+    assert sum(row.waiting for row in known.state(LATER, FACTS, NOW_S)) == 0
