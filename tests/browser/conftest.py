@@ -133,6 +133,15 @@ class Visitor:
             quiet = 0 if self.requests else quiet + 1
         self.page.wait_for_function(NOTHING_LOADS, timeout=1_000 * LOADED_S)
 
+    def note_request(self, request: Request) -> None:
+        """Note a request, unless its answer never ends."""
+        if request.resource_type != "eventsource":
+            self.requests.add(request)
+
+    def note_answer(self, request: Request) -> None:
+        """Note the answer, or the failure, of a request."""
+        self.requests.discard(request)
+
     def serious_findings(self) -> list[str]:
         """Return serious and critical axe findings after all animations have ended."""
         self.page.evaluate(AT_REST)
@@ -153,12 +162,9 @@ def visitor_of(context: BrowserContext, site: Site) -> Visitor:
         lambda message: visitor.errors.append(message.text) if message.type == "error" else None,
     )
     visitor.page.on("pageerror", lambda error: visitor.errors.append(str(error)))
-    visitor.page.on(
-        "request",
-        lambda one: visitor.requests.add(one) if one.resource_type != "eventsource" else None,
-    )
-    visitor.page.on("requestfinished", visitor.requests.discard)
-    visitor.page.on("requestfailed", visitor.requests.discard)
+    visitor.page.on("request", visitor.note_request)
+    visitor.page.on("requestfinished", visitor.note_answer)
+    visitor.page.on("requestfailed", visitor.note_answer)
     return visitor
 
 
