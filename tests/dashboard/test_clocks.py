@@ -142,22 +142,21 @@ def test_signed_out_pages_have_no_clock(client: Client) -> None:
     assert 'id="clocks"' not in client.get(reverse("login")).content.decode()
 
 
-@pytest.mark.parametrize("name", sorted(FIGURES))
-def test_every_time_axis_is_called_cluster_time(
-    as_admin: Client, addresses: list[str], name: str
-) -> None:
+def test_every_time_axis_is_called_cluster_time(as_admin: Client, addresses: list[str]) -> None:
     server = Server.objects.order_by("id")[0].name
     job = Job.objects.filter(state="running", samples__isnull=False).first()
     assert job is not None
     query = {"server": server, "job": str(job.id), "application": job.application.name}
-    response = as_admin.get(reverse("figure", args=[name]), query)
-    if response.status_code == 404:
-        pytest.skip("needs a plan, a decision or a spec")
-    layout = json.loads(response.content)["figure"]["layout"]
-    for axis in (value for key, value in layout.items() if key.startswith("xaxis")):
-        if any(TIME_OF_DAY.search(text) for text in axis.get("ticktext", ())):
-            assert axis["title"]["text"].startswith("cluster time, day ")
-            assert layout["margin"]["b"] >= theme.TIME_BOTTOM
+    figures = {name: as_admin.get(reverse("figure", args=[name]), query) for name in FIGURES}
+    # the others need a plan, a decision or a spec
+    drawn = {name: answer for name, answer in figures.items() if answer.status_code != 404}
+    assert len(drawn) > len(figures) / 2
+    for name, answer in drawn.items():
+        layout = json.loads(answer.content)["figure"]["layout"]
+        for axis in (value for key, value in layout.items() if key.startswith("xaxis")):
+            if any(TIME_OF_DAY.search(text) for text in axis.get("ticktext", ())):
+                assert axis["title"]["text"].startswith("cluster time, day "), name
+                assert layout["margin"]["b"] >= theme.TIME_BOTTOM, name
 
 
 def test_formats_of_both_clocks() -> None:
