@@ -156,7 +156,7 @@ def test_the_state_is_stored_and_shown(client: Client) -> None:
     ids=["held", "cancelled"],
 )
 @override_settings(ADMISSION="count")
-def test_a_job_that_is_held_or_cancelled_is_no_longer_ahead_of_others(
+def test_a_job_that_is_held_or_cancelled_no_longer_waits_at_admission(
     values: dict[str, Any],
 ) -> None:
     by, of, now_s = busy_server()
@@ -169,6 +169,8 @@ def test_a_job_that_is_held_or_cancelled_is_no_longer_ahead_of_others(
     later = job(of, 2, submitted_s=now_s)
     decide(by)
     assert state_and_reason(later) == ("queued", "WaitingForBucket")
+    assert by._admission._control is not None
+    assert list(by._admission._control.waiting) == [str(later.id)]
 
 
 def page(client: Client) -> str:
