@@ -89,6 +89,7 @@ ALLOWED: Final = {
             "scheduling.selectors.queue.waiting_queue",
             "scheduling.selectors.shadows.decisions_after",
             "workloads.selectors.pending",
+            "workloads.selectors.waiting_among",
             "workloads.selectors.waiting_projects",
             "workloads.selectors.locked_generation",
         ),
