@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from apps.testbed.core.arrival_gaps import fit_gaps, minute_of
 from apps.testbed.core.arrivals import (
@@ -167,9 +167,9 @@ def _criterion(counts: Floats, expected: Floats, shape: float, parameters: int) 
     """BIC of Poisson counts (infinite shape) or negative binomial ones."""
     from_hours = np.maximum(expected, 1e-12)
     log = (
-        stats.poisson.logpmf(counts, from_hours)
+        scipy.stats.poisson.logpmf(counts, from_hours)
         if np.isinf(shape)
-        else stats.nbinom.logpmf(counts, shape, shape / (shape + from_hours))
+        else scipy.stats.nbinom.logpmf(counts, shape, shape / (shape + from_hours))
     )
     return parameters * float(np.log(counts.size)) - 2.0 * float(log.sum())
 
@@ -178,7 +178,7 @@ def _mixture_criterion(counts: Floats, process: Modulated) -> float:
     share = process.burst_minutes / (process.calm_minutes + process.burst_minutes)
     low = counts.mean() / (1.0 - share + share * process.ratio)
     parts = [
-        np.log(weight) + stats.poisson.logpmf(counts, rate)
+        np.log(weight) + scipy.stats.poisson.logpmf(counts, rate)
         for weight, rate in ((1.0 - share, low), (share, low * process.ratio))
     ]
     return 4.0 * float(np.log(counts.size)) - 2.0 * float(np.logaddexp(*parts).sum())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import signal, stats
+import scipy
 
 from apps.testbed.core.traces import Bools, Floats
 
@@ -56,10 +56,10 @@ class Gaps:
         """
         if not jobs:
             return np.empty(0)
-        slow: Floats = signal.lfilter([1.0], [1.0, -self.persistence], rng.normal(size=jobs))
+        slow: Floats = scipy.signal.lfilter([1.0], [1.0, -self.persistence], rng.normal(size=jobs))
         slow *= np.sqrt(1.0 - min(self.persistence, MOST_MEMORY) ** 2)
         scores = np.sqrt(self.memory) * slow + np.sqrt(1.0 - self.memory) * rng.normal(size=jobs)
-        level = (stats.rankdata(scores, "ordinal") - rng.random(jobs)) / jobs
+        level = (scipy.stats.rankdata(scores, "ordinal") - rng.random(jobs)) / jobs
         gaps = np.interp(level, self.levels, self.gaps)
         ends = np.cumsum(gaps)
         return (ends - gaps[0]) / max(float(ends[-1]), 1e-300) * (1.0 - 1e-12)
@@ -121,7 +121,7 @@ def _clock(hours: Floats, minutes: int) -> tuple[Floats, Floats]:
 
 def _memory(gaps: Floats) -> tuple[float, float]:
     """Least squares of m p^k to the autocorrelations of the normal scores at lags k."""
-    scores = stats.norm.ppf((stats.rankdata(gaps) - 0.5) / gaps.size)
+    scores = scipy.stats.norm.ppf((scipy.stats.rankdata(gaps) - 0.5) / gaps.size)
     scores -= scores.mean()
     lags = np.arange(1, min(LAGS, gaps.size // 2) + 1)
     found = np.array([(scores[lag:] * scores[:-lag]).mean() for lag in lags]) / scores.var()

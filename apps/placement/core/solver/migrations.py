@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.placement.core.problem.instance import NOWHERE, Instance
@@ -122,7 +122,7 @@ def _pair(kinds: Sequence[Hashable], intended: Floats, present: Floats) -> Ints:
         shared = np.array(
             [np.minimum(intended[place], present[places]).sum(axis=1) for place in places]
         )
-        rows, columns = linear_sum_assignment(shared, maximize=True)
+        rows, columns = scipy.optimize.linear_sum_assignment(shared, maximize=True)
         pairs[np.array(places)[rows]] = np.array(places)[columns]
     return pairs
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from apps.common.core.errors import ControlPlaneError
 from apps.testbed.core.google_tasks import GoogleTasks
@@ -159,7 +159,8 @@ class Measured:
         n = len(self.values)
         if n < 2 or self.is_same:
             return None
-        half = float(stats.t.ppf(0.5 + LEVEL / 2, n - 1) * np.std(self.values, ddof=1) / n**0.5)
+        quantile = float(scipy.stats.t.ppf(0.5 + LEVEL / 2, n - 1))
+        half = quantile * float(np.std(self.values, ddof=1)) / n**0.5
         return self.mean - half, self.mean + half
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import optimize, special, stats
+import scipy
 
 from apps.testbed.core.traces import Floats
 
@@ -104,9 +104,9 @@ def _fit_gamma(values: Floats) -> tuple[float, float]:
 
     def error(log_k: float) -> float:
         k = np.exp(log_k)
-        return float(np.log(k) - special.digamma(k) - gap)
+        return float(np.log(k) - scipy.special.digamma(k) - gap)
 
-    shape = float(np.exp(optimize.brentq(error, -15.0, 22.0)))
+    shape = float(np.exp(scipy.optimize.brentq(error, -15.0, 22.0)))
     return shape, float(values.mean()) / shape
 
 
@@ -118,7 +118,7 @@ def _fit_weibull(values: Floats) -> tuple[float, float]:
         weights = np.exp(k * logs)
         return float((weights * logs).sum() / weights.sum() - 1.0 / k - logs.mean())
 
-    shape = float(optimize.brentq(error, 1e-3, 1e4))
+    shape = float(scipy.optimize.brentq(error, 1e-3, 1e4))
     scale = np.exp(np.log(values).max()) * np.exp(shape * logs).mean() ** (1.0 / shape)
     return shape, float(scale)
 
@@ -128,10 +128,14 @@ def _fit_exponential(values: Floats) -> tuple[float, float]:
 
 
 FAMILIES: Final = {
-    "exponential": Family(1, _fit_exponential, lambda _, scale: stats.expon(scale=scale)),
-    "gamma": Family(2, _fit_gamma, lambda shape, scale: stats.gamma(shape, scale=scale)),
-    "lognormal": Family(2, _fit_lognormal, lambda shape, scale: stats.lognorm(shape, scale=scale)),
-    "weibull": Family(2, _fit_weibull, lambda shape, scale: stats.weibull_min(shape, scale=scale)),
+    "exponential": Family(1, _fit_exponential, lambda _, scale: scipy.stats.expon(scale=scale)),
+    "gamma": Family(2, _fit_gamma, lambda shape, scale: scipy.stats.gamma(shape, scale=scale)),
+    "lognormal": Family(
+        2, _fit_lognormal, lambda shape, scale: scipy.stats.lognorm(shape, scale=scale)
+    ),
+    "weibull": Family(
+        2, _fit_weibull, lambda shape, scale: scipy.stats.weibull_min(shape, scale=scale)
+    ),
 }
 
 

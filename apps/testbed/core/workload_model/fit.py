@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from apps.testbed.core.arrival_fit import fit_process, fit_rates, held_out
 from apps.testbed.core.arrival_gaps import Gaps, fit_gaps
@@ -123,7 +123,7 @@ def _criterion(features: Floats, classes: Ints) -> float:
     for number in range(int(classes.max()) + 1):
         own = features[classes == number]
         mean, deviation = own.mean(axis=0), np.maximum(own.std(axis=0), SMALLEST_DEVIATION)
-        density = stats.norm.logpdf(features, mean, deviation).sum(axis=1)
+        density = scipy.stats.norm.logpdf(features, mean, deviation).sum(axis=1)
         parts.append(np.log(len(own) / n) + density)
     likelihood = float(np.logaddexp.reduce(np.stack(parts), axis=0).sum())
     return (len(parts) * (2 * d + 1) - 1) * float(np.log(n)) - 2.0 * likelihood
@@ -153,8 +153,8 @@ def _copula(columns: list[Floats]) -> tuple[tuple[float, ...], ...]:
     size = len(columns)
     if known.sum() < 3:
         return tuple(map(tuple, np.eye(size).tolist()))
-    ranks = np.stack([stats.rankdata(each[known]) for each in columns])
-    scores = stats.norm.ppf(ranks / (known.sum() + 1.0))
+    ranks = np.stack([scipy.stats.rankdata(each[known]) for each in columns])
+    scores = scipy.stats.norm.ppf(ranks / (known.sum() + 1.0))
     varies = ranks.std(axis=1) > 0.0
     matrix = np.eye(size)
     if varies.sum() > 1:

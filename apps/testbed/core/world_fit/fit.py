@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from scipy.optimize import least_squares
+import scipy
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, LATENCY_CRITICAL, SINGLE_NODE
 from apps.emulation.core.worlds.measured import MeasuredWorld
@@ -72,7 +72,9 @@ def fit_group(
         world = MeasuredWorld(place(start, x))
         return (figures_in(world, group, values, SEED) - target) / scale
 
-    found = least_squares(misses, np.array(first), diff_step=STEP, max_nfev=EVALUATIONS)
+    found = scipy.optimize.least_squares(
+        misses, np.array(first), diff_step=STEP, max_nfev=EVALUATIONS
+    )
     return place(start, found.x)
 
 
