@@ -23,12 +23,12 @@ from apps.classification.core.profile import Profile
 from apps.emulation.core.truth import Truth
 from apps.execution.core.telemetry import PROGRESS_DEVIATION
 from apps.inventory.core.snapshot import Shorts
-from apps.scheduling.core import allowances
-from apps.scheduling.core.allowances import AllowanceLearner, Allowances
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.requests import request_of, size_of
 from apps.scheduling.core.scorers import beyond_tolerance
-from apps.scheduling.core.sizes import ClusterFacts, Sized
+from apps.scheduling.core.sizing import allowances
+from apps.scheduling.core.sizing.allowances import AllowanceLearner, Allowances
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Sized
 from apps.scheduling.core.types import Placed, Verdict
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun, parts_of

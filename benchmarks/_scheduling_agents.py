@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import make, situation
 from apps.scheduling.core.types import Placed, Policy, Request
 from apps.testbed.core.demo_cluster import demo_cluster, exact_request

@@ -22,16 +22,16 @@ from apps.common.core.ids import uuid7
 from apps.common.infrastructure.collector import spare_loaded_objects
 from apps.common.infrastructure.database import write_json_fast
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
-from apps.scheduling.core import encoding
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.cluster_copy import ClusterCopy
-from apps.scheduling.core.conflicts import Claim
+from apps.scheduling.core.cluster.conflicts import Claim
+from apps.scheduling.core.cluster.copy import ClusterCopy
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.fused import FusedTarcil
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import make, situation
-from apps.scheduling.core.sizes import Sized
-from apps.scheduling.core.tarcil_batch_arrays import Rule
-from apps.scheduling.core.tarcil_batches import TarcilBatch
+from apps.scheduling.core.sizing.sizes import Sized
+from apps.scheduling.core.tarcil import encoding
+from apps.scheduling.core.tarcil.batch_arrays import Rule
+from apps.scheduling.core.tarcil.batches import TarcilBatch
 from apps.scheduling.core.types import Placed, Request
 from apps.scheduling.core.warm_up import compile_kernels
 from benchmarks.decision import cluster, requests

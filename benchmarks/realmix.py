@@ -34,8 +34,8 @@ from apps.common.core.interference import SOURCES
 from apps.execution.backends.profiler.counters import core_times, thread_times
 from apps.inventory.core.snapshot import Topology
 from apps.profiling.core.report_scores import report_scores
+from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.scheduling.core.contract import cluster
-from apps.scheduling.core.in_memory_store import MemoryCluster
 from apps.scheduling.core.registry import make_plain
 from apps.scheduling.core.types import Placed, Request
 from apps.testbed.core.comparison import Better, Comparison, Measure, RunTable, compare

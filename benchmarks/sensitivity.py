@@ -22,7 +22,7 @@ import numpy as np
 from apps.classification.core import feedback
 from apps.classification.core.inference import Library
 from apps.emulation.core.worlds import WORLDS, World
-from apps.scheduling.core import allowances
+from apps.scheduling.core.sizing import allowances
 from apps.testbed.core.comparison import (
     Better,
     Comparison,

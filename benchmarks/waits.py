@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core.run_time import RunTime
-from apps.scheduling.core.run_time_fit import RunTimeFit, fit_recent
-from apps.scheduling.core.start_estimates import (
+from apps.scheduling.core.sizing.run_time import RunTime
+from apps.scheduling.core.sizing.run_time_fit import RunTimeFit, fit_recent
+from apps.scheduling.core.starts.estimates import (
     FreeUnits,
     History,
     Queue,
@@ -32,7 +32,7 @@ from apps.scheduling.core.start_estimates import (
     WaitingGroup,
     estimate_starts,
 )
-from apps.scheduling.core.start_kernel import NOBODY
+from apps.scheduling.core.starts.kernel import NOBODY
 from apps.testbed.core.batch.jobs import ParallelJobs
 from apps.testbed.core.batch.pool import Discipline, PoolResult, run_pool
 from apps.testbed.core.swf import at_load

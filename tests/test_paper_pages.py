@@ -81,13 +81,13 @@ def headings(page: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "is_there"),
     [
-        ("scheduling.core.paragon", True),
-        ("scheduling.core.paragon.search", True),
-        ("scheduling.core.paragon.LIMIT", True),
+        ("scheduling.core.paragon.selection", True),
+        ("scheduling.core.paragon.selection.search", True),
+        ("scheduling.core.paragon.selection.LIMIT", True),
         ("scheduling.core.fused.FusedTarcil", True),
         ("placement.core.front.nsga2.FrontSearch.advance", True),
         ("placement.core.front.nsga2.FrontSearch.nosuch", False),
-        ("scheduling.core.paragon.nosuch", False),
+        ("scheduling.core.paragon.selection.nosuch", False),
         ("scheduling.core.nosuch", False),
         ("scheduling.nosuch.paragon", False),
     ],

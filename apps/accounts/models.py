@@ -63,7 +63,7 @@ class Project(models.Model):
 
 
 class ProjectShare(models.Model):
-    """The decayed dominant share of a project, as of one moment (`scheduling.core.fair_share`).
+    """Decayed dominant share of a project at one moment (`scheduling.core.sharing.fair_share`).
 
     ``settled`` are the mean amounts of the allocations that ended up to ``sequence``; ``shares``
     also count the others. Both are by resource: units, memory, network, storage.

@@ -1,7 +1,6 @@
 """`python -m controlplane.embedded run|test|bench|manage|berth ...`, called by `./dev`."""
 
 import errno
-import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -10,10 +9,8 @@ from controlplane.embedded import join
 from controlplane.embedded.instance import PROJECT
 from controlplane.embedded.processes import LauncherError
 
-# One more than processors, as many tests wait for other processes. A file runs in one of them, as
-# its tests share costly fixtures.
-PROCESSES: Final = min(4, (os.cpu_count() or 1) + 1)
-PARALLEL_OPTIONS: Final = ("-n", str(PROCESSES), "--dist", "loadfile")
+# One process per test file, as tests of a file share costly fixtures.
+PARALLEL_OPTIONS: Final = ("-n", "logical", "--maxprocesses", "4", "--dist", "loadfile")
 
 
 def main(command: str, arguments: Sequence[str]) -> int:

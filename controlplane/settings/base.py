@@ -6,8 +6,8 @@ from typing import Any
 
 from apps.common.core.addresses import read_networks
 from apps.scheduling.core.admission.types import Control
-from apps.scheduling.core.backfill_modes import Backfill
-from apps.scheduling.core.preemption_limits import PreemptionMode
+from apps.scheduling.core.preemption.limits import PreemptionMode
+from apps.scheduling.core.reservations.modes import Backfill
 from controlplane.settings.addresses import broker_url, client_url, database_from_url, listed
 
 # Settings in separate files.
@@ -129,7 +129,7 @@ DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "expected")
 # Policies that jobs may name (empty: all), and the largest R, candidates per unit.
 JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
 MAX_SAMPLE = whole("BERTH_MAX_SAMPLE", 32, least=1)
-JOB_LIMITS = "apps.scheduling.core.job_sampling.job_limits"
+JOB_LIMITS = "apps.scheduling.core.tarcil.job_sampling.job_limits"
 # Largest number of members of a job array.
 MAX_ARRAY = whole("BERTH_MAX_ARRAY", 10_000, least=1)
 # Which waiting jobs get reservations: gangs after so many cluster seconds (easy), or all refused

@@ -15,3 +15,5 @@ CACHES = {
 }
 EMULATED_WORLD = "paper"  # its numbers are those that the tests expect
 WHITENOISE_AUTOREFRESH = True
+# Some modules keep a transaction for all their tests, and one of these may compile for minutes.
+DATABASES["default"]["OPTIONS"]["options"] += " -c idle_in_transaction_session_timeout=0"  # noqa: F405

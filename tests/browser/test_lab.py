@@ -5,7 +5,7 @@ from playwright.sync_api import BrowserContext, Route, expect
 
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import finish_operation
-from apps.scheduling.core.expected import Weights
+from apps.scheduling.core.expected.performance import Weights
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.models import LabComparison
 from tests.browser.conftest import Site, Visitor, visitor_of

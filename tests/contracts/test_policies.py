@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.contract import failures
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.places import place_of
 from apps.scheduling.core.registry import POLICIES, UnknownPolicyError, make
 from apps.scheduling.core.types import (
     MAX_CANDIDATES,

@@ -9,7 +9,7 @@ import pytest
 from apps.common.core.interference import N_SOURCES
 from apps.dashboard.core.expectations import compare_expectations, prediction_texts
 from apps.dashboard.core.explanation import CandidateFacts
-from apps.scheduling.core.expected import Weights
+from apps.scheduling.core.expected.performance import Weights
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.types import Expectation, Placed
 from tests.scheduling.core.clusters import loaded, request, topology

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from apps.dashboard.figures import feasibility as figure
-from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.core.sizing.feasibility import Feasibility
 
 SIZES = np.arange(1, 65)
 SECONDS = np.stack([6400.0 / SIZES, 12800.0 / SIZES], axis=1)

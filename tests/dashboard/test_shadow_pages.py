@@ -10,7 +10,7 @@ from apps.accounts.core.roles import Role
 from apps.common.core.ids import uuid7
 from apps.dashboard.core.shadow_text import finding, groups, regret_text, share_text
 from apps.dashboard.selectors.shadows import try_query
-from apps.scheduling.core.shadow_summary import Estimate, Summary
+from apps.scheduling.core.records.shadow_summary import Estimate, Summary
 from apps.scheduling.models import Decision, Shadow
 from tests import factories
 

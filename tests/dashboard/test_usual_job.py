@@ -9,7 +9,7 @@ from django.test import Client
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.dashboard.core.usual_job import PastJob, suggested_targets, usual_job
-from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.core.sizing.feasibility import Feasibility
 from tests import factories
 
 TEN_MINUTES = {"kind": "completion_time", "seconds": 600.0}

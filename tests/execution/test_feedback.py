@@ -31,7 +31,7 @@ from apps.execution.services.profiles import infer_profiles
 from apps.inventory.models import Server
 from apps.operations.models import Event
 from apps.profiling.models import Measurement, ProfilingRun
-from apps.scheduling.core.allowances import estimated
+from apps.scheduling.core.sizing.allowances import estimated
 from apps.scheduling.models import Allocation, Decision, SpeedRatio
 from apps.scheduling.selectors.allowances import current_allowances
 from apps.workloads.models import Job

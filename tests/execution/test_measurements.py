@@ -22,7 +22,7 @@ from apps.operations.models import Event
 from apps.profiling.models import Measurement, ProfilingRun
 from apps.profiling.services import MAX_ATTEMPTS, request_runs
 from apps.scheduling.core.requests import cluster_facts, request_of, size_of
-from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.sizing.sizes import Sized
 from apps.scheduling.selectors import ClusterFollower
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime

@@ -15,7 +15,7 @@ from apps.execution.core.telemetry import (
     busy_share,
     rate,
 )
-from apps.scheduling.core.response_time import capacity_at, latency_percentile
+from apps.scheduling.core.sizing.response_time import capacity_at, latency_percentile
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,

@@ -3,7 +3,7 @@
 import pytest
 
 from apps.common.core.ids import uuid7
-from apps.scheduling.core.allowances import NEWEST, Allowances, estimated
+from apps.scheduling.core.sizing.allowances import NEWEST, Allowances, estimated
 from apps.scheduling.models import SizingAllowance, SpeedRatio
 from apps.scheduling.selectors import allowances as selectors
 from apps.scheduling.selectors.allowances import RecentAllowances, current_allowances

@@ -11,7 +11,7 @@ from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import Change, Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
 from apps.scheduling import selectors
-from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.selectors import ClusterFollower, claimed_jobs, read_copy
 from apps.scheduling.services import commit, release
 from apps.workloads.core.targets import BestEffort

@@ -13,8 +13,8 @@ from django.db import transaction
 from apps.inventory.models import Change, ResourceUnit, Server, ServerState
 from apps.inventory.services import set_server_state
 from apps.operations.models import Event as LoggedEvent
-from apps.scheduling.core.cluster_copy import ClusterCopy
-from apps.scheduling.core.run_time import RunTime
+from apps.scheduling.core.cluster.copy import ClusterCopy
+from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.types import Candidate, Verdict, Within
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import LostProposal, Proposal, commit, release

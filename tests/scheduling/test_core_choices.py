@@ -18,7 +18,7 @@ from apps.inventory.selectors import cluster_time
 from apps.inventory.services import NewChange, append_changes
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core import registry
-from apps.scheduling.core.replay_verdict import ReplayVerdict
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.scheduling.selectors import core_choice_of, read_copy
 from apps.scheduling.services import Proposal, ReservationRequest, commit, reserve_units

@@ -14,7 +14,7 @@ from apps.accounts.models import Membership
 from apps.inventory.models import Cluster, Server
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.redecide import Moment, Neighbour
+from apps.scheduling.core.records.redecide import Moment, Neighbour
 from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Allocation, Decision, DecisionBatch
 from apps.scheduling.services import commit, release

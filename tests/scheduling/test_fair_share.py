@@ -12,7 +12,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project, ProjectShare
 from apps.common.core.errors import ConflictError
 from apps.inventory.models import Cluster
-from apps.scheduling.core.fair_share import NOTHING, interval_weight
+from apps.scheduling.core.sharing.fair_share import NOTHING, interval_weight
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors.fair_share import dominant_shares, share_rows, uses
 from apps.scheduling.selectors.queue import waiting_queue

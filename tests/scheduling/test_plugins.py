@@ -6,9 +6,9 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from apps.scheduling.core import registry
-from apps.scheduling.core.job_sampling import job_limits
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.registry import POLICIES, Entry
+from apps.scheduling.core.tarcil.job_sampling import job_limits
 from apps.scheduling.infrastructure import plugins
 from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_policies
 from apps.testbed.core.lab_options import OPTIONS

@@ -14,8 +14,8 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
 from apps.inventory.models import Cluster
-from apps.scheduling.core.conflicts import Claim
-from apps.scheduling.core.replay_verdict import ReplayVerdict
+from apps.scheduling.core.cluster.conflicts import Claim
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors.quotas import quota_rows
 from apps.scheduling.services import release

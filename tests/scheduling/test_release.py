@@ -10,7 +10,7 @@ from django.db import transaction
 from apps.execution.services.launches import request_launches
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.models import Change, ResourceUnit
-from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.models import Allocation
 from apps.scheduling.services import AgentIdentity, commit, release
 from apps.testbed.selectors.replay import check_findings

@@ -17,8 +17,8 @@ from apps.inventory.models import Change, Rack, ServerState
 from apps.inventory.services import MachineShape, import_cluster, register_machine
 from apps.operations.services.retention import run_retention
 from apps.scheduling.core import registry
-from apps.scheduling.core.expected import Weights
-from apps.scheduling.core.replay_verdict import ReplayVerdict
+from apps.scheduling.core.expected.performance import Weights
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import ClusterCheckpoint, Decision, DecisionBatch, Reservation
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services import commit, release

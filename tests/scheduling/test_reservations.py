@@ -15,7 +15,7 @@ from apps.inventory.services.servers import set_server_state
 from apps.operations.models import Event
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.reservations import Reservation as CoreReservation
+from apps.scheduling.core.reservations.gangs import Reservation as CoreReservation
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.scheduling.selectors.queue import holdings
 from apps.scheduling.services import (

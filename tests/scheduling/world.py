@@ -15,8 +15,8 @@ from apps.inventory.core.cluster_file import ClusterSpec, parse_cluster
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
-from apps.scheduling.core.cluster_copy import ClusterCopy
-from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.cluster.copy import ClusterCopy
+from apps.scheduling.core.sizing.sizes import Sized
 from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request
 from apps.scheduling.selectors import ClusterFollower, claimed_jobs, read_copy
 from apps.scheduling.services import AgentIdentity, Proposal, SizedJob

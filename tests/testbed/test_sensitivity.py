@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apps.classification.core import feedback
-from apps.scheduling.core import allowances
+from apps.scheduling.core.sizing import allowances
 from apps.testbed.core.comparison import RunTable, compare
 from benchmarks._closed_loop import LoopFigures
 from benchmarks.sensitivity import AS_IS, CONSTANTS, MEASURES, table_of, values_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apps.scheduling.core.start_estimates import estimate_starts
+from apps.scheduling.core.starts.estimates import estimate_starts
 from apps.testbed.core.batch.jobs import ParallelJobs
 from apps.testbed.core.batch.pool import Discipline, run_pool
 from benchmarks import waits

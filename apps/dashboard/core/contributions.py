@@ -1,8 +1,8 @@
 """Contribution of each resource to the match of the chosen unit over the runner-up.
 
 N = 10 sources. U and T are Tarcil's codes of two digits per source, the source the job causes most
-first (``scheduling.core.encoding``), so source i weighs 100^-(i+1). A decision stores U and T to
-six digits: the three sources that can decide.
+first (``scheduling.core.tarcil.encoding``), so source i weighs 100^-(i+1). A decision stores U and
+T to six digits: the three sources that can decide.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Final
 from apps.common.core.interference import SOURCES
 from apps.dashboard.core import formats, labels
 from apps.dashboard.core.explanation import CandidateFacts, Decider
-from apps.scheduling.core import encoding
+from apps.scheduling.core.tarcil import encoding
 
 DECIDING: Final = 3
 

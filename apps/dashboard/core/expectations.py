@@ -7,7 +7,7 @@ from typing import Final
 
 from apps.dashboard.core import formats
 from apps.dashboard.core.explanation import CandidateFacts
-from apps.scheduling.core import expected
+from apps.scheduling.core.expected import performance as expected
 from apps.scheduling.core.types import Expectation
 
 WEIGHTS: Final = expected.DEFAULT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apps.dashboard.core import formats, labels
-from apps.scheduling.core.waits import StartScore, WaitingCount, WaitingJob, WaitingJobs
+from apps.scheduling.core.starts.waits import StartScore, WaitingCount, WaitingJob, WaitingJobs
 from apps.workloads.core.reasons import MEANINGS, Reason
 
 MAX_ROWS: Final = 100

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from apps.dashboard.core import formats
-from apps.scheduling.core.shadow_summary import Estimate, Summary
+from apps.scheduling.core.records.shadow_summary import Estimate, Summary
 
 POINTS: Final = 100.0  # regrets are shown in percent of the performance of one job
 GROUP_NAMES: Final = {

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from apps.dashboard.core.formats import plural, target_text
-from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.core.sizing.feasibility import Feasibility
 
 Value = TypeVar("Value")
 MIN_MEASURED: Final = 5

@@ -10,7 +10,7 @@ from apps.dashboard.core import formats
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
-from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.core.sizing.feasibility import Feasibility
 
 HEIGHT = 264
 RIGHT = 104

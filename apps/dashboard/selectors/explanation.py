@@ -33,9 +33,9 @@ from apps.dashboard.core.profile_text import caution
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
-from apps.scheduling.core.allowances import DEFAULT, Allowances
-from apps.scheduling.core.rate_grid import performance_grid
-from apps.scheduling.core.sizes import ClusterFacts, Work
+from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
+from apps.scheduling.core.sizing.rate_grid import performance_grid
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Work
 from apps.scheduling.core.types import MAX_UNITS, Expectation, Within
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import core_choice_of, working_allocations

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 
 from apps.dashboard.core.shadow_text import regret_text
-from apps.scheduling.core.shadow_summary import Estimate
+from apps.scheduling.core.records.shadow_summary import Estimate
 from apps.scheduling.models import Decision, Shadow, ShadowDecision
 from apps.scheduling.selectors.shadows import shadow_decisions, shadows
 from apps.workloads.models import Job

@@ -26,7 +26,7 @@ from apps.inventory.selectors import (
 from apps.operations.models import Event, Operation
 from apps.operations.selectors import operations
 from apps.profiling.models import OPEN_STATES, ProfilingRun, RunState
-from apps.scheduling.core.allowances import DEFAULT, KINDS
+from apps.scheduling.core.sizing.allowances import DEFAULT, KINDS
 from apps.scheduling.selectors.allowances import allowance_history
 from apps.scheduling.selectors.default_policy import policy_in_use
 

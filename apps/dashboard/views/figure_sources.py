@@ -64,7 +64,7 @@ from apps.dashboard.selectors import (
     utilisation,
 )
 from apps.dashboard.views.access import requested_range
-from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.core.sizing.feasibility import Feasibility
 from apps.scheduling.services import check_job
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job

@@ -20,7 +20,7 @@ from apps.execution.services.preemption import (
     preview_preemption,
 )
 from apps.operations.api.idempotency import once
-from apps.scheduling.core.preemption_limits import Limit
+from apps.scheduling.core.preemption.limits import Limit
 from apps.workloads.api.job_views import visible_job
 from apps.workloads.api.submission import job_url
 

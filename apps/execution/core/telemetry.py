@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.classification.core.feedback import BYTES, METRIC
-from apps.scheduling.core.response_time import capacity_at
+from apps.scheduling.core.sizing.response_time import capacity_at
 from apps.workloads.core.targets import (
     InstructionRate,
     Target,

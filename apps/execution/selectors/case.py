@@ -18,7 +18,7 @@ from apps.execution.core.diagnosis.speed import SpeedScale
 from apps.execution.models import JobSample, Migration
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import Server
-from apps.scheduling.core.allowances import INTERFERENCE_ALLOWANCE
+from apps.scheduling.core.sizing.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.models import Allocation
 from apps.workloads.models import Job
 

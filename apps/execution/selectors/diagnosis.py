@@ -39,12 +39,12 @@ from apps.execution.selectors.case import (
     visible_names,
     window_of,
 )
-from apps.scheduling.core import encoding
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.filters import eligible
-from apps.scheduling.core.rate_grid import ON_ONE_SERVER
 from apps.scheduling.core.requests import request_of
-from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.sizing.rate_grid import ON_ONE_SERVER
+from apps.scheduling.core.sizing.sizes import Sized
+from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import MAX_UNITS, Within
 from apps.scheduling.selectors import claimed_jobs
 from apps.scheduling.services.dry_run import frozen_cluster

@@ -18,9 +18,15 @@ from apps.execution.models import PreemptionProposal, ProposalState
 from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.inventory.selectors import cluster_now
-from apps.scheduling.core.preemption import Candidates
-from apps.scheduling.core.preemption_limits import PastPreemptions, PreemptionLimits
-from apps.scheduling.core.promises import DEADLINE, NO_TARGET, RATE, RunningJob, RunningJobs
+from apps.scheduling.core.preemption.limits import PastPreemptions, PreemptionLimits
+from apps.scheduling.core.preemption.promises import (
+    DEADLINE,
+    NO_TARGET,
+    RATE,
+    RunningJob,
+    RunningJobs,
+)
+from apps.scheduling.core.preemption.victims import Candidates
 from apps.workloads.models import Job
 
 _MAY_STOP: Final = """

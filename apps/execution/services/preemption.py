@@ -33,11 +33,11 @@ from apps.inventory.core.backends import MACHINES
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
-from apps.scheduling.core.preemption import Cost, Victims
-from apps.scheduling.core.preemption_limits import ExceededLimit, PreemptionLimits
-from apps.scheduling.core.promises import Promise, promise
-from apps.scheduling.core.quotas import after_preemption, allowance
-from apps.scheduling.core.victim_choice import choose_victims
+from apps.scheduling.core.preemption.choice import choose_victims
+from apps.scheduling.core.preemption.limits import ExceededLimit, PreemptionLimits
+from apps.scheduling.core.preemption.promises import Promise, promise
+from apps.scheduling.core.preemption.victims import Cost, Victims
+from apps.scheduling.core.sharing.quotas import after_preemption, allowance
 from apps.scheduling.selectors.quotas import has_quotas, standings
 from apps.scheduling.services.preemption import RoomForJob, room_for, why_no_preemption
 from apps.scheduling.services.reservations import (

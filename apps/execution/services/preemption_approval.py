@@ -19,7 +19,7 @@ from apps.execution.services.preemption import (
 )
 from apps.execution.services.preemption_records import decide, exceeded_limits
 from apps.inventory.selectors import cluster_now
-from apps.scheduling.core.preemption_limits import ExceededLimit
+from apps.scheduling.core.preemption.limits import ExceededLimit
 from apps.scheduling.services.reservations import lock_reservations
 
 NO_ROOM: Final = "The named victims no longer make enough room."

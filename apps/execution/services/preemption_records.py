@@ -12,7 +12,7 @@ from apps.common.core.errors import ConflictError
 from apps.execution.models import PreemptionProposal, ProposalState
 from apps.execution.selectors.preemption import applied_for, proposed_preemptions, victims_since
 from apps.inventory.selectors import cluster_now
-from apps.scheduling.core.preemption_limits import (
+from apps.scheduling.core.preemption.limits import (
     ExceededLimit,
     PastPreemptions,
     PreemptionLimits,

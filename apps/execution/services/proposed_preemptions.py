@@ -33,9 +33,9 @@ from apps.execution.services.preemption_approval import check_proposal
 from apps.execution.services.preemption_records import exceeded_limits, preemption_limits
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import NewEvent, record_events
-from apps.scheduling.core.preemption import is_clearly_less
-from apps.scheduling.core.preemption_limits import PreemptionMode
-from apps.scheduling.core.reservations import SHORT_OF_UNITS
+from apps.scheduling.core.preemption.limits import PreemptionMode
+from apps.scheduling.core.preemption.victims import is_clearly_less
+from apps.scheduling.core.reservations.gangs import SHORT_OF_UNITS
 from apps.scheduling.services.reservations import lock_reservations
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job

@@ -7,8 +7,8 @@ from rest_framework import serializers
 
 from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.dry_run import DryRunResult
-from apps.scheduling.core.explain import statement
-from apps.scheduling.core.feasibility import Feasibility
+from apps.scheduling.core.records.explain import statement
+from apps.scheduling.core.sizing.feasibility import Feasibility
 from apps.workloads.api.spec_serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 

@@ -17,9 +17,9 @@ from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.admission.types import AdmissionNow
-from apps.scheduling.core.fair_share import RESOURCES
-from apps.scheduling.core.quotas import QuotaRow
-from apps.scheduling.core.waits import StartScore, WaitingJob
+from apps.scheduling.core.sharing.fair_share import RESOURCES
+from apps.scheduling.core.sharing.quotas import QuotaRow
+from apps.scheduling.core.starts.waits import StartScore, WaitingJob
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors.fair_share import share_rows
 from apps.scheduling.selectors.quotas import quota_rows

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from apps.accounts.core.roles import Role
 from apps.common.api.views import ApiView
 from apps.scheduling.api.views import visible_decision
-from apps.scheduling.core.replay_verdict import ReplayVerdict
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.services.by_worker import replay_by_worker
 
 

@@ -10,7 +10,7 @@ from apps.scheduling.api.check_serializers import (
     RequestedGuaranteeSerializer,
     StartEstimateSerializer,
 )
-from apps.scheduling.core.explain import SummaryFacts, statement, summary
+from apps.scheduling.core.records.explain import SummaryFacts, statement, summary
 from apps.scheduling.models import Allocation, Decision, Outcome, Reservation, StartEstimate
 from apps.scheduling.selectors import core_choice_of, reservation_of
 from apps.scheduling.selectors.waits import current_estimate

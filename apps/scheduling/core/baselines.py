@@ -4,7 +4,9 @@ import math
 from functools import partial
 from typing import Final
 
-from apps.scheduling.core import hashing, packing, paragon, samplers, scorers
+from apps.scheduling.core import packing, samplers, scorers
+from apps.scheduling.core.paragon import hashing
+from apps.scheduling.core.paragon import selection as paragon
 from apps.scheduling.core.policies import AssembledPolicy, Scorer, least_loaded
 from apps.scheduling.core.types import MAX_UNITS, Request
 from apps.workloads.core.targets import ThroughputLatency

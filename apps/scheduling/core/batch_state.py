@@ -8,8 +8,9 @@ import numpy as np
 
 from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools, Floats, Shorts, Singles, Snapshot, Topology
-from apps.scheduling.core import encoding, loss
-from apps.scheduling.core.capacity import equal_share, unit_vectors
+from apps.scheduling.core import loss
+from apps.scheduling.core.cluster.capacity import equal_share, unit_vectors
+from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import Request
 
 _SETS: Final = 1024  # of platforms, remembered at most

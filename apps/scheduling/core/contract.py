@@ -13,9 +13,9 @@ import numpy as np
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Shorts, Snapshot, Topology
-from apps.scheduling.core.capacity import SLACK, unit_vectors
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.places import place_of
+from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import (
     MAX_CANDIDATES,
     Placed,

@@ -7,18 +7,8 @@ from typing import Any, Final
 
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import NO_REVISION
-from apps.scheduling.core.feasibility import Feasibility, feasibility, lighter_load
-from apps.scheduling.core.job_sampling import (
-    DEFAULT_SAMPLING,
-    FOLLOWING_LOAD,
-    Sampling,
-    TopFreeShares,
-    sampling_of,
-    with_guarantee,
-)
 from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
@@ -28,9 +18,19 @@ from apps.scheduling.core.requests import (
     size_of,
     work_of,
 )
-from apps.scheduling.core.run_time import RunTime, run_time
-from apps.scheduling.core.sizes import Infeasible, Sized
-from apps.scheduling.core.sizing import EASIER
+from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
+from apps.scheduling.core.sizing.feasibility import Feasibility, feasibility, lighter_load
+from apps.scheduling.core.sizing.minimum import EASIER
+from apps.scheduling.core.sizing.run_time import RunTime, run_time
+from apps.scheduling.core.sizing.sizes import Infeasible, Sized
+from apps.scheduling.core.tarcil.job_sampling import (
+    DEFAULT_SAMPLING,
+    FOLLOWING_LOAD,
+    Sampling,
+    TopFreeShares,
+    sampling_of,
+    with_guarantee,
+)
 from apps.scheduling.core.types import MAX_SAMPLE, Placed, Policy, Refused, Request
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency

@@ -11,8 +11,8 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Shorts
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.capacity import SLACK, requested_per_unit
-from apps.scheduling.core.places import place_of
+from apps.scheduling.core.cluster.capacity import SLACK, requested_per_unit
+from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import Request, Within
 
 FILTERS: Final = ("busy", "closed", "platform", "labels", "excluded", "capacity", "locality")

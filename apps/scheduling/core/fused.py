@@ -10,14 +10,14 @@ from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot
 from apps.scheduling.core import policies, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.capacity import requested_per_unit
-from apps.scheduling.core.encoding import MARGIN, Form
-from apps.scheduling.core.expected import ALONE, DEFAULT, Share, Weights
+from apps.scheduling.core.cluster.capacity import requested_per_unit
+from apps.scheduling.core.expected.performance import ALONE, DEFAULT, Share, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
-from apps.scheduling.core.guarantee import default_sample
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
-from apps.scheduling.core.tarcil_batch_arrays import LIMIT, Rule
+from apps.scheduling.core.tarcil.batch_arrays import LIMIT, Rule
+from apps.scheduling.core.tarcil.encoding import MARGIN, Form
+from apps.scheduling.core.tarcil.guarantee import default_sample
 from apps.scheduling.core.types import (
     DEFAULT_SAMPLE,
     Placed,
@@ -28,7 +28,7 @@ from apps.scheduling.core.types import (
 )
 
 if TYPE_CHECKING:
-    from apps.scheduling.core.expected_rankings import ExpectedRankings
+    from apps.scheduling.core.expected.rankings import ExpectedRankings
 
 NOWHERE = as_readonly(np.empty(0, dtype=np.int64), np.int64)
 
@@ -91,7 +91,7 @@ class CompiledPolicy(policies.AssembledPolicy):
         if request.locality not in {None, Within.SERVER}:
             return super()._filter(state, request)
         # only processes that decide import numba; the web process reads the registry
-        from apps.scheduling.core import kernels  # noqa: PLC0415
+        from apps.scheduling.core.tarcil import kernels  # noqa: PLC0415
 
         facts = state.facts
         mask, room, counts = kernels.filter_servers(
@@ -117,7 +117,7 @@ class CompiledPolicy(policies.AssembledPolicy):
     ) -> Ints:
         if request.locality or request.spread:
             return super()._pick(state, request, eligibility, scores)
-        from apps.scheduling.core import kernels  # noqa: PLC0415
+        from apps.scheduling.core.tarcil import kernels  # noqa: PLC0415
 
         return kernels.first_with_room(
             as_readonly(scores.servers, np.int32),
@@ -145,7 +145,7 @@ class FusedTarcil(CompiledPolicy):
     def _decide_run(
         self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
     ) -> list[Placed | Refused]:
-        from apps.scheduling.core import tarcil_batches  # noqa: PLC0415
+        from apps.scheduling.core.tarcil import batches as tarcil_batches  # noqa: PLC0415
 
         rule = Rule(self._form, MARGIN)
         batch = tarcil_batches.TarcilBatch(state, requests, seeds)
@@ -162,7 +162,7 @@ class FusedTarcil(CompiledPolicy):
     ) -> Scores:
         if request.locality:
             return super()._score_sample(state, request, eligibility, seed)
-        from apps.scheduling.core import kernels  # noqa: PLC0415
+        from apps.scheduling.core.tarcil import kernels  # noqa: PLC0415
 
         facts = state.facts
         units, servers, key, quality, target, close, headroom = kernels.score_sample(
@@ -186,7 +186,7 @@ class FusedTarcil(CompiledPolicy):
     def _ranks(
         self, state: BatchState, request: Request, scored: policies.ScoredSample, seed: int
     ) -> Floats:
-        from apps.scheduling.core import kernels  # noqa: PLC0415
+        from apps.scheduling.core.tarcil import kernels  # noqa: PLC0415
 
         if scored.eligibility.units == 1:
             return np.ones(1)
@@ -223,7 +223,7 @@ class FusedExpected(CompiledPolicy):
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
         if self._rankings is None:
             # only processes that decide import numba
-            from apps.scheduling.core.expected_rankings import ExpectedRankings  # noqa: PLC0415
+            from apps.scheduling.core.expected.rankings import ExpectedRankings  # noqa: PLC0415
 
             self._rankings = ExpectedRankings(self._weights, self._share)
         return self._rankings.state(snapshot, facts)
@@ -234,7 +234,7 @@ class FusedExpected(CompiledPolicy):
     def _decide_run(
         self, state: BatchState, requests: Sequence[Request], seeds: Sequence[int]
     ) -> list[Placed | Refused]:
-        from apps.scheduling.core import expected_batches as batches  # noqa: PLC0415
+        from apps.scheduling.core.expected import batches  # noqa: PLC0415
 
         assert self._rankings is not None  # noqa: S101 - it made the state
         outcomes: list[Placed | Refused] = []
@@ -297,7 +297,7 @@ _FIRST: Final = as_readonly(np.zeros(1, dtype=np.int64))
 
 
 def _count_free_units(facts: TopologyFacts, unit_free: Bools) -> Shorts:
-    from apps.scheduling.core import kernels  # noqa: PLC0415
+    from apps.scheduling.core.tarcil import kernels  # noqa: PLC0415
 
     return kernels.count_free(
         as_readonly(unit_free, np.bool_), facts.first_unit, facts.server_units

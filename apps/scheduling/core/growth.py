@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.places import place_of
-from apps.scheduling.core.sizes import Infeasible, Sized
+from apps.scheduling.core.cluster.places import place_of
+from apps.scheduling.core.sizing.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Request
 
 

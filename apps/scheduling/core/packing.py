@@ -11,7 +11,7 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Ints
 from apps.scheduling.core import chance
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.capacity import unit_vectors
+from apps.scheduling.core.cluster.capacity import unit_vectors
 from apps.scheduling.core.scorers import LOAD_STEPS, Scores, plain_scores
 from apps.scheduling.core.types import Request
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Ints, Shorts
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.encoding import BASE
+from apps.scheduling.core.cluster.places import first_of_each, place_of
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.places import first_of_each, place_of
 from apps.scheduling.core.scorers import Scores
+from apps.scheduling.core.tarcil.encoding import BASE
 from apps.scheduling.core.types import Request, Within
 
 

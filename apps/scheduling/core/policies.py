@@ -13,17 +13,17 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints, Shorts, Snapshot, Topology
-from apps.scheduling.core import expected as expectation
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.expected import Share, Weights
+from apps.scheduling.core.expected import performance as expectation
+from apps.scheduling.core.expected.performance import Share, Weights
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.guarantee import default_sample, miss_probability
-from apps.scheduling.core.rank import ranks
-from apps.scheduling.core.ranked_candidates import RankedCandidates
+from apps.scheduling.core.records.ranked_candidates import RankedCandidates
 from apps.scheduling.core.refusals import refused
 from apps.scheduling.core.scorers import Scores
+from apps.scheduling.core.tarcil.encoding import Form
+from apps.scheduling.core.tarcil.guarantee import default_sample, miss_probability
+from apps.scheduling.core.tarcil.rank import ranks
 from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed, Refused, Request
 
 NO_RANKS = np.empty(0)

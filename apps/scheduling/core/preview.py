@@ -15,8 +15,6 @@ from apps.classification.core.estimates import Estimate
 from apps.classification.core.profile import Profile
 from apps.common.core.interference import SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Snapshot
-from apps.scheduling.core import encoding
-from apps.scheduling.core.allowances import DEFAULT, Allowances
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.filters import eligible
 from apps.scheduling.core.requests import (
@@ -27,7 +25,9 @@ from apps.scheduling.core.requests import (
     size_or_late,
 )
 from apps.scheduling.core.scorers import tarcil
-from apps.scheduling.core.sizes import ClusterFacts, Sized
+from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Sized
+from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import Request
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import CompletionTime, TargetKind

@@ -14,13 +14,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints, Shorts
-from apps.scheduling.core import chance, expected, samplers, scorers
+from apps.scheduling.core import chance, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState
+from apps.scheduling.core.cluster.places import first_of_each, place_of
+from apps.scheduling.core.expected import performance as expected
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.goals import Curves, Goal
-from apps.scheduling.core.places import first_of_each, place_of
 from apps.scheduling.core.policies import AssembledPolicy, ScoredSample, unconstrained
 from apps.scheduling.core.scorers import Scores
+from apps.scheduling.core.sizing.goals import Curves, Goal
 from apps.scheduling.core.types import MAX_CANDIDATES, Placed, Refused, Request, Within
 
 STEPS: Final = 1 << 30  # of a quality of 1, in the integer keys

@@ -4,9 +4,9 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Ints, Shorts
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.capacity import fits, unit_vectors
+from apps.scheduling.core.cluster.capacity import fits, unit_vectors
+from apps.scheduling.core.cluster.places import first_of_each, place_of
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.places import first_of_each, place_of
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
 DETAILS = {

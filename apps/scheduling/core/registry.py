@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
-from apps.scheduling.core import baselines, fused_paragon, paragon, policies
-from apps.scheduling.core.encoding import Form
-from apps.scheduling.core.expected import ALONE, Share, Weights
-from apps.scheduling.core.expected import DEFAULT as OWN
+from apps.scheduling.core import baselines, policies
+from apps.scheduling.core.expected.performance import ALONE, Share, Weights
+from apps.scheduling.core.expected.performance import DEFAULT as OWN
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
+from apps.scheduling.core.paragon import fused as fused_paragon
+from apps.scheduling.core.paragon import selection as paragon
 from apps.scheduling.core.policy_errors import failures_of
 from apps.scheduling.core.quasar import Quasar
+from apps.scheduling.core.tarcil.encoding import Form
 from apps.scheduling.core.types import MAX_SAMPLE, Policy
 from apps.workloads.core.spec import JobSpec
 

@@ -10,10 +10,10 @@ import numpy as np
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.profiling.core.short import skips_profiling
-from apps.scheduling.core.allowances import DEFAULT, Allowances
-from apps.scheduling.core.goals import Goal
-from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized, Work
-from apps.scheduling.core.sizing import fixed_size, size
+from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
+from apps.scheduling.core.sizing.goals import Goal
+from apps.scheduling.core.sizing.minimum import fixed_size, size
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized, Work
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime

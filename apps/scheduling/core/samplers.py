@@ -9,10 +9,11 @@ import math
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core import chance, encoding
+from apps.scheduling.core import chance
 from apps.scheduling.core.batch_state import BatchState
+from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.filters import Eligibility
-from apps.scheduling.core.places import place_of
+from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import MAX_CANDIDATES, Request, Within
 
 DENSE = 32  # with fewer than one eligible unit in 32, listing them is cheaper than rejecting draws

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats, Ints, Shorts
-from apps.scheduling.core import chance, encoding
+from apps.scheduling.core import chance
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.encoding import Form
+from apps.scheduling.core.tarcil import encoding
+from apps.scheduling.core.tarcil.encoding import Form
 from apps.scheduling.core.types import MAX_CANDIDATES, Request, stored_candidates
 
 SPEED_STEPS: Final = 1000  # platforms within 0.1 % of each other count as equally fast

@@ -14,7 +14,7 @@ import numpy as np
 from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
 
 if TYPE_CHECKING:
-    from apps.scheduling.core.goals import Goal
+    from apps.scheduling.core.sizing.goals import Goal
 
 MAX_UNITS: Final = 64  # the largest size of a job (docs/policies.md, "Sizes")
 MAX_SAMPLE: Final = 32  # Tarcil §5.1: with R > 32, conflicts become frequent

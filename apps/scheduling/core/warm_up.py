@@ -4,9 +4,9 @@ import numpy as np
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Topology
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
-from apps.scheduling.core.fused_paragon import paragon_greedy
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.paragon.fused import paragon_greedy
 from apps.scheduling.core.policies import AssembledPolicy
 from apps.scheduling.core.types import Placed, Request
 

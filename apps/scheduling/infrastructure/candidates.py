@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from apps.scheduling.core import candidate_layout
+from apps.scheduling.core.records import candidate_layout
 
 Rows = list[dict[str, Any]]
 if TYPE_CHECKING:

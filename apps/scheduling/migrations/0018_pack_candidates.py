@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import migrations
 
-from apps.scheduling.core import candidate_layout
+from apps.scheduling.core.records import candidate_layout
 
 BATCH = 1000
 FIRST = UUID(int=0)

@@ -18,11 +18,11 @@ from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import ChangeKind as LoggedKind
 from apps.inventory.models import Server, ServerState
-from apps.scheduling.core.candidate_layout import chosen_headroom
-from apps.scheduling.core.chips import core_sentence
-from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy, UnknownUnitError
+from apps.scheduling.core.cluster.chips import core_sentence
+from apps.scheduling.core.cluster.copy import Change, ChangeKind, ClusterCopy, UnknownUnitError
+from apps.scheduling.core.records.candidate_layout import chosen_headroom
 from apps.scheduling.core.scorers import beyond_tolerance
-from apps.scheduling.core.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
+from apps.scheduling.core.starts.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.guarantees import QualityGuarantee

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from apps.scheduling.core.allowances import KINDS, Allowances
+from apps.scheduling.core.sizing.allowances import KINDS, Allowances
 from apps.scheduling.models import SizingAllowance
 
 FRESH_S: Final = 15.0  # wall seconds; allowances change slowly

@@ -4,7 +4,7 @@ import math
 
 from django.conf import settings
 
-from apps.scheduling.core.backfill_modes import Backfill
+from apps.scheduling.core.reservations.modes import Backfill
 
 
 def waits_before_reservation_s(units: int) -> float:

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from apps.accounts.models import ProjectShare
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.fair_share import NOTHING, Amounts
+from apps.scheduling.core.sharing.fair_share import NOTHING, Amounts
 
 # A weight is `core.fair_share.interval_weight`. PostgreSQL refuses powers that are too small for a
 # float, hence the limit of 1000 half-lives.

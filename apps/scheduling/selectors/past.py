@@ -10,8 +10,8 @@ from apps.inventory.core.backends import EMULATED
 from apps.inventory.models import Change, Server
 from apps.inventory.models import ChangeKind as LoggedKind
 from apps.operations.models import Retention
-from apps.scheduling.core.checkpoints import unpacked
-from apps.scheduling.core.cluster_copy import ClusterCopy
+from apps.scheduling.core.cluster.checkpoints import unpacked
+from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.models import ClusterCheckpoint, DecisionBatch
 from apps.scheduling.selectors import PAGE, change_of
 

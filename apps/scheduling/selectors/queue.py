@@ -11,11 +11,11 @@ import numpy as np
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import recorded_before
-from apps.scheduling.core.run_time import RunTime
-from apps.scheduling.core.run_time_fit import fit_recent
-from apps.scheduling.core.start_calibration import LEVELS, Scored
-from apps.scheduling.core.start_estimates import KNOWN_PROGRESS, History
-from apps.scheduling.core.start_queue import Holding, ShapeFacts, in_turn, joined
+from apps.scheduling.core.sizing.run_time import RunTime
+from apps.scheduling.core.sizing.run_time_fit import fit_recent
+from apps.scheduling.core.starts.calibration import LEVELS, Scored
+from apps.scheduling.core.starts.estimates import KNOWN_PROGRESS, History
+from apps.scheduling.core.starts.queue import Holding, ShapeFacts, in_turn, joined
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.reasons import Reason

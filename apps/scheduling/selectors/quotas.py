@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.quotas import QuotaRow, Standing, lent
+from apps.scheduling.core.sharing.quotas import QuotaRow, Standing, lent
 from apps.workloads.models import NEW_JOB
 
 # Neither a job that no server matches claims units, nor a gang that needs more than the maximum of

@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import Q, QuerySet
 
 from apps.common.core.errors import NotFoundError
-from apps.scheduling.core.shadow_summary import Compared, Summary, summary
+from apps.scheduling.core.records.shadow_summary import Compared, Summary, summary
 from apps.scheduling.models import Decision, Shadow, ShadowDecision
 
 MAX_COMPARED: Final = 10_000  # decisions of one shadow; then it ends

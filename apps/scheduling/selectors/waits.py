@@ -12,7 +12,13 @@ from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.admission.types import AdmissionNow, Control, QueueState
-from apps.scheduling.core.waits import MAX_JOBS, StartScore, WaitingCount, WaitingJob, WaitingJobs
+from apps.scheduling.core.starts.waits import (
+    MAX_JOBS,
+    StartScore,
+    WaitingCount,
+    WaitingJob,
+    WaitingJobs,
+)
 from apps.scheduling.models import AdmissionState, StartEstimate
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job

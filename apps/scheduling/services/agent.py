@@ -27,15 +27,15 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.profiling.services import request_probes
 from apps.scheduling.core import registry
-from apps.scheduling.core.backfill import place_batch
 from apps.scheduling.core.commands import can_copy, unmeasured_profile
-from apps.scheduling.core.job_sampling import (
-    with_guarantee,
-)
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.requests import (
     START_DELAY_S,
     is_short,
+)
+from apps.scheduling.core.reservations.backfill import place_batch
+from apps.scheduling.core.tarcil.job_sampling import (
+    with_guarantee,
 )
 from apps.scheduling.core.types import Placed, Policy, Refused
 from apps.scheduling.selectors import ClaimedJob, claimed_jobs

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 
 from apps.common.infrastructure.database import fetch_rows, number_array
-from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
+from apps.scheduling.core.cluster.copy import Change, ChangeKind, ClusterCopy
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.proposals import CopyVersion
 

@@ -4,9 +4,9 @@ from uuid import UUID
 
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.requests import CLOSED
-from apps.scheduling.core.sizes import Infeasible
+from apps.scheduling.core.sizing.sizes import Infeasible
+from apps.scheduling.core.starts.wakes import needs_of, needs_of_spec
 from apps.scheduling.core.types import Refused
-from apps.scheduling.core.wakes import needs_of, needs_of_spec
 from apps.scheduling.selectors import ClaimedJob
 from apps.scheduling.services.batches import BatchPlace
 from apps.scheduling.services.proposals import Proposal, Refusal, SizedJob

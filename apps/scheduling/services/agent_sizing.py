@@ -13,7 +13,6 @@ from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.growth import missing_request, missing_size
-from apps.scheduling.core.job_sampling import FOLLOWING_LOAD, Sampling, TopFreeShares, sampling_of
 from apps.scheduling.core.requests import (
     after,
     cluster_facts,
@@ -21,8 +20,14 @@ from apps.scheduling.core.requests import (
     request_of,
     size_or_late,
 )
-from apps.scheduling.core.run_time import run_time
-from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.sizing.run_time import run_time
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.tarcil.job_sampling import (
+    FOLLOWING_LOAD,
+    Sampling,
+    TopFreeShares,
+    sampling_of,
+)
 from apps.scheduling.core.types import Request
 from apps.scheduling.selectors import ClaimedJob, ClusterFollower
 from apps.scheduling.selectors.allowances import RecentAllowances

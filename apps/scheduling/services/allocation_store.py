@@ -15,7 +15,7 @@ from apps.common.infrastructure.database import copy_rows, fetch_prepared, numbe
 from apps.inventory import services as inventory
 from apps.inventory.models import ChangeKind
 from apps.inventory.services import NewChange, Usage, append_changes
-from apps.scheduling.core.conflicts import Claim, Vector
+from apps.scheduling.core.cluster.conflicts import Claim, Vector
 from apps.scheduling.models import Allocation
 
 

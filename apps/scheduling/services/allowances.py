@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from apps.scheduling.core.allowances import KINDS, NEWEST, Estimated, estimated
+from apps.scheduling.core.sizing.allowances import KINDS, NEWEST, Estimated, estimated
 from apps.scheduling.models import SizingAllowance, SpeedRatio
 from apps.scheduling.selectors.allowances import HISTORY, allowance_rows
 

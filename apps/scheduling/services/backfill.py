@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from apps.scheduling.core.backfill import Binding
-from apps.scheduling.core.reservations import Reservation
+from apps.scheduling.core.reservations.backfill import Binding
+from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.services.proposals import SizedJob
 
 

@@ -10,8 +10,8 @@ from django.db import connection
 
 from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.backfill import Binding
-from apps.scheduling.core.batch_inputs import BatchInputs
+from apps.scheduling.core.records.batch_inputs import BatchInputs
+from apps.scheduling.core.reservations.backfill import Binding
 from apps.scheduling.services.proposals import SizedJob
 
 _INSERT = """

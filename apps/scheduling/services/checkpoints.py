@@ -5,7 +5,7 @@ from typing import Final
 
 from apps.common.infrastructure.database import database_now
 from apps.inventory.selectors import log_position
-from apps.scheduling.core.checkpoints import packed
+from apps.scheduling.core.cluster.checkpoints import packed
 from apps.scheduling.models import ClusterCheckpoint
 from apps.scheduling.selectors import ClusterFollower
 

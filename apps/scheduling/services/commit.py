@@ -21,9 +21,9 @@ from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES, Capability
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units, unit_chips
-from apps.scheduling.core.capacity import unit_vectors
-from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
-from apps.scheduling.core.reservations import Reservation, barred_units
+from apps.scheduling.core.cluster.capacity import unit_vectors
+from apps.scheduling.core.cluster.conflicts import Claim, Vector, resolve_conflicts
+from apps.scheduling.core.reservations.gangs import Reservation, barred_units
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.chips import Chip, Container, CoreChoice, container_of, deal
+from apps.scheduling.core.cluster.chips import Chip, Container, CoreChoice, container_of, deal
 
 UnitChips = Mapping[int, int]  # unit id -> L3 group
 

@@ -12,9 +12,8 @@ from apps.classification import selectors as classification
 from apps.inventory.core.snapshot import Shorts
 from apps.inventory.selectors import cluster_time
 from apps.scheduling.core import registry
-from apps.scheduling.core.allowances import KINDS, Allowances
-from apps.scheduling.core.candidate_record import candidates_json
-from apps.scheduling.core.redecide import Moment, Neighbour, moment_of
+from apps.scheduling.core.records.candidate_record import candidates_json
+from apps.scheduling.core.records.redecide import Moment, Neighbour, moment_of
 from apps.scheduling.core.requests import (
     START_DELAY_S,
     after,
@@ -22,7 +21,8 @@ from apps.scheduling.core.requests import (
     request_of,
     size_or_late,
 )
-from apps.scheduling.core.sizes import Infeasible, Sized
+from apps.scheduling.core.sizing.allowances import KINDS, Allowances
+from apps.scheduling.core.sizing.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
 from apps.scheduling.selectors import claimed_jobs

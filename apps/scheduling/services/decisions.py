@@ -10,8 +10,8 @@ from uuid import UUID
 
 from apps.common.infrastructure.database import copy_binary_rows
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.candidate_record import pack_candidates
-from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.records.candidate_record import pack_candidates
+from apps.scheduling.core.sizing.sizes import Sized
 from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.allocation_store import Grant

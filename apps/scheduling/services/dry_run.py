@@ -27,7 +27,7 @@ from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import JobSpec
 
 if TYPE_CHECKING:
-    from apps.scheduling.core.start_queue import ShapeFacts
+    from apps.scheduling.core.starts.queue import ShapeFacts
     from apps.scheduling.services.start_estimates import NewStart
 
 _COPY: Final = ClusterFollower()
@@ -106,7 +106,7 @@ def check_start(
 def _shape(
     spec: JobSpec, request: Request, result: DryRunResult, project: UUID | None
 ) -> "ShapeFacts":
-    from apps.scheduling.core.start_queue import ShapeFacts  # noqa: PLC0415 - as above
+    from apps.scheduling.core.starts.queue import ShapeFacts  # noqa: PLC0415 - as above
 
     return ShapeFacts(
         key=uuid7(),

@@ -12,7 +12,7 @@ from apps.common.core.errors import ConflictError
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, try_acquire
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now, log_position
-from apps.scheduling.core.fair_share import (
+from apps.scheduling.core.sharing.fair_share import (
     NOTHING,
     Amounts,
     Demand,

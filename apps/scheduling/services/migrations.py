@@ -12,8 +12,8 @@ from uuid import UUID
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_time
 from apps.inventory.services import lock_free_units, lock_servers, owners_of, unit_chips
-from apps.scheduling.core.chips import CoreChoice
-from apps.scheduling.core.conflicts import Claim, Vector, resolve_conflicts
+from apps.scheduling.core.cluster.chips import CoreChoice
+from apps.scheduling.core.cluster.conflicts import Claim, Vector, resolve_conflicts
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,

@@ -8,11 +8,11 @@ import numpy as np
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.capacity import unit_vectors
-from apps.scheduling.core.places import place_of
-from apps.scheduling.core.preemption import Rooms, Waiting
+from apps.scheduling.core.cluster.capacity import unit_vectors
+from apps.scheduling.core.cluster.places import place_of
+from apps.scheduling.core.preemption.victims import Rooms, Waiting
 from apps.scheduling.core.requests import servers_named
-from apps.scheduling.core.reservations import SHORT_OF_UNITS, held_mask, usable_servers
+from apps.scheduling.core.reservations.gangs import SHORT_OF_UNITS, held_mask, usable_servers
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
 from apps.scheduling.services.reservations import reservations

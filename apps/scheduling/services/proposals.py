@@ -8,9 +8,9 @@ from uuid import UUID
 from apps.classification.core.profile import Profile
 from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Topology
-from apps.scheduling.core.job_sampling import DEFAULT_SAMPLING, Sampling
-from apps.scheduling.core.run_time import RunTime
-from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.sizing.run_time import RunTime
+from apps.scheduling.core.sizing.sizes import Sized
+from apps.scheduling.core.tarcil.job_sampling import DEFAULT_SAMPLING, Sampling
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.selectors import ClaimedJob
 from apps.workloads.core.reasons import Reason

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.conflicts import Claim
-from apps.scheduling.core.quotas import allowance
+from apps.scheduling.core.cluster.conflicts import Claim
+from apps.scheduling.core.sharing.quotas import allowance
 from apps.scheduling.core.types import RefusalReason, Refused
 from apps.scheduling.selectors.quotas import has_quotas, standings
 from apps.scheduling.services.proposals import SizedJob

@@ -12,10 +12,10 @@ from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core import registry
-from apps.scheduling.core.backfill import place_batch
-from apps.scheduling.core.batch_inputs import StoredBatch, UnreadableBatchError
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.policy_errors import PolicyFailedError
+from apps.scheduling.core.records.batch_inputs import StoredBatch, UnreadableBatchError
+from apps.scheduling.core.reservations.backfill import place_batch
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.selectors.past import PastCluster, PastFollower, UnknownPastError

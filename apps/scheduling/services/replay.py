@@ -8,11 +8,11 @@ from uuid import UUID
 from django.conf import settings
 
 from apps.scheduling.core import registry
-from apps.scheduling.core.candidate_record import candidates_json
-from apps.scheduling.core.chips import named_units
-from apps.scheduling.core.differences import Difference, as_stored, differences
-from apps.scheduling.core.job_sampling import Sampling, with_guarantee
-from apps.scheduling.core.replay_verdict import ReplayVerdict
+from apps.scheduling.core.cluster.chips import named_units
+from apps.scheduling.core.records.candidate_record import candidates_json
+from apps.scheduling.core.records.differences import Difference, as_stored, differences
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
+from apps.scheduling.core.tarcil.job_sampling import Sampling, with_guarantee
 from apps.scheduling.core.types import Placed, Refused
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.decisions import per_unit

@@ -20,7 +20,7 @@ from apps.inventory.selectors import cluster_now
 from apps.inventory.services import lock_units
 from apps.operations.services import NewEvent, record_events
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.reservations import (
+from apps.scheduling.core.reservations.gangs import (
     MARGIN,
     Releases,
     Reservation,

@@ -9,7 +9,7 @@ from django.conf import settings
 from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.reservations import SHORT_OF_UNITS, demand_of
+from apps.scheduling.core.reservations.gangs import SHORT_OF_UNITS, demand_of
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.services.proposals import Refusal

@@ -20,10 +20,10 @@ from django.db.models import F
 
 from apps.common.infrastructure.database import database_now
 from apps.scheduling.core import registry
-from apps.scheduling.core.chips import named_units
+from apps.scheduling.core.cluster.chips import named_units
 from apps.scheduling.core.policy_errors import PolicyFailedError, failures_of
-from apps.scheduling.core.redecide import Moment, moment_of
-from apps.scheduling.core.shadow import Choice, Comparison, comparison, is_sampled, kind_of
+from apps.scheduling.core.records.redecide import Moment, moment_of
+from apps.scheduling.core.records.shadow import Choice, Comparison, comparison, is_sampled, kind_of
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.scheduling.models import (
     Allocation,

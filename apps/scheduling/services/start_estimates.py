@@ -17,10 +17,10 @@ from apps.common.infrastructure.advisory_locks import AdvisoryLock, try_acquire
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
-from apps.scheduling.core.start_calibration import Scored, calibrate
-from apps.scheduling.core.start_classes import class_of
-from apps.scheduling.core.start_estimates import Queue, Starts, estimate_starts
-from apps.scheduling.core.start_queue import QueueFacts, ShapeFacts, queue_facts
+from apps.scheduling.core.starts.calibration import Scored, calibrate
+from apps.scheduling.core.starts.classes import class_of
+from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
+from apps.scheduling.core.starts.queue import QueueFacts, ShapeFacts, queue_facts
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import (
     holdings,

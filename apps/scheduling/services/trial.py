@@ -14,11 +14,11 @@ from apps.common.core.ids import uuid7
 from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.admission.types import Admission
-from apps.scheduling.core.backfill import place_batch
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.conflicts import Vector, resolve_conflicts
+from apps.scheduling.core.cluster.conflicts import Vector, resolve_conflicts
 from apps.scheduling.core.dry_run import DryRunJob
-from apps.scheduling.core.reservations import Reservation
+from apps.scheduling.core.reservations.backfill import place_batch
+from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused
 from apps.scheduling.selectors import ClaimedJob
 from apps.scheduling.services.admission import admitted_by

@@ -99,7 +99,7 @@ FROM reference_job,
      LATERAL (SELECT state = 'queued', state NOT IN ('queued', 'running')) AS parts(waits, ended)
 ORDER BY i
 """
-# Packed as `apps.scheduling.core.candidate_layout`: 8 records of kind QUALITY (2), version 1.
+# Packed as `scheduling.core.records.candidate_layout`: 8 records of kind QUALITY (2), version 1.
 CANDIDATES: Final = """
 CREATE TEMPORARY TABLE reference_candidates ON COMMIT DROP AS
 SELECT p, '\\x01020008'::bytea || string_agg(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apps.execution.core.diagnosis.speed import SpeedScale, scale_of
-from apps.scheduling.core.response_time import capacity_at
+from apps.scheduling.core.sizing.response_time import capacity_at
 from apps.workloads.core.targets import (
     BestEffort,
     CompletionTime,

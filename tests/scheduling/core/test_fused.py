@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.scheduling.core import kernels, policies, ranked_candidates
-from apps.scheduling.core.encoding import Form
+from apps.scheduling.core import policies
 from apps.scheduling.core.fused import FusedTarcil
+from apps.scheduling.core.records import ranked_candidates
+from apps.scheduling.core.tarcil import kernels
+from apps.scheduling.core.tarcil.encoding import Form
 from apps.scheduling.core.types import Placed, Request, Within
 from apps.scheduling.core.warm_up import compile_kernels
 from tests.scheduling.core.clusters import loaded, request, topology

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Placed, Within
 from apps.scheduling.core.warm_up import compile_kernels

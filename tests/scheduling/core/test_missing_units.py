@@ -3,7 +3,7 @@
 import math
 
 from apps.scheduling.core.growth import missing_request, missing_size
-from apps.scheduling.core.sizes import Infeasible, Sized
+from apps.scheduling.core.sizing.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Within
 from tests.scheduling.core.clusters import request, topology
 

@@ -12,7 +12,7 @@ from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.preview import HeldUnits, JobPreview, preview
 from apps.scheduling.core.requests import cluster_facts, size_of
-from apps.scheduling.core.sizes import Sized
+from apps.scheduling.core.sizing.sizes import Sized
 from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort, CompletionTime, InstructionRate

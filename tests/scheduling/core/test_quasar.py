@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.goals import Goal
 from apps.scheduling.core.growth import missing_request
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.response_time import late_share
+from apps.scheduling.core.sizing.goals import Goal
+from apps.scheduling.core.sizing.response_time import late_share
 from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request, Verdict, Within
 from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
 from tests.classification.core.profiles import exact, profile

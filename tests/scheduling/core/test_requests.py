@@ -16,7 +16,7 @@ from apps.scheduling.core.requests import (
     size_of,
     size_or_late,
 )
-from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Within
 from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.spec import JobSpec

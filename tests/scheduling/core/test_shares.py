@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot, Topology
-from apps.scheduling.core import expected, policies
-from apps.scheduling.core.expected import ALONE, Share
+from apps.scheduling.core import policies
+from apps.scheduling.core.expected import performance as expected
+from apps.scheduling.core.expected.performance import ALONE, Share
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.registry import (
     default_parameters,

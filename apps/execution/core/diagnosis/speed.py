@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Floats
-from apps.scheduling.core.response_time import capacity_at, latency_percentile
+from apps.scheduling.core.sizing.response_time import capacity_at, latency_percentile
 from apps.workloads.core.targets import (
     CompletionTime,
     InstructionRate,

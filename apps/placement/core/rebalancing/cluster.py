@@ -29,7 +29,7 @@ LOSS_EXPONENT: Final = 3.0  # of the loss up to the tolerated pressure
 LOSS_PER_POINT: Final = 0.015  # of pressure beyond the tolerated one
 MIN_RETAINED: Final = 0.1
 MIN_SPEED_RATIO: Final = 0.98  # of the speed after a migration to the speed before
-EXPECTED_SHARE: Final = 0.9  # of the isolated speed, assumed by `scheduling.core.sizing`
+EXPECTED_SHARE: Final = 0.9  # of the isolated speed, assumed by `scheduling.core.sizing.minimum`
 ATTAINMENT_MARGIN: Final = 1.1  # attainment above which a job may become slower
 
 

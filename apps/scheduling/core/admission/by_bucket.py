@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
-from apps.scheduling.core import encoding, loss
+from apps.scheduling.core import loss
 from apps.scheduling.core.admission.buckets import BUCKETS, bucket_name, bucket_of
 from apps.scheduling.core.admission.history import FreedUnits, time_until_free, times_in
 from apps.scheduling.core.admission.types import (
@@ -29,6 +29,7 @@ from apps.scheduling.core.admission.types import (
     QueueState,
 )
 from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
+from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import RefusalReason, Request
 
 NEARLY_CERTAIN: Final = 0.9  # the probability that the estimate of a wait reaches

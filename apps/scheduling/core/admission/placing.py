@@ -6,7 +6,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Snapshot
 from apps.scheduling.core.admission.types import Admitted, Delayed
-from apps.scheduling.core.reservations import without_units
+from apps.scheduling.core.reservations.gangs import without_units
 from apps.scheduling.core.types import Placed, Refused
 
 Place = Callable[[Snapshot, list[int]], list[Placed | Refused]]

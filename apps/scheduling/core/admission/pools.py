@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
-from apps.scheduling.core import encoding
+from apps.scheduling.core.tarcil import encoding
 
 CLASSES: Final = 10
 

@@ -9,7 +9,7 @@ from apps.scheduling.core.admission.placing import place_admitted
 from apps.scheduling.core.admission.registry import make_admission
 from apps.scheduling.core.admission.types import Applicant, Delayed
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.testbed.core.replay.model import ReplayOptions
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from apps.scheduling.core.cluster_copy import ChangeKind, ClusterCopy
-from apps.scheduling.core.in_memory_store import Committed, Conflict, MemoryCluster
+from apps.scheduling.core.cluster.copy import ChangeKind, ClusterCopy
+from apps.scheduling.core.cluster.in_memory_store import Committed, Conflict, MemoryCluster
 from apps.scheduling.core.types import Placed, Request
 
 FREES: Final = frozenset({ChangeKind.RELEASE, ChangeKind.OPEN})  # changes that add free units

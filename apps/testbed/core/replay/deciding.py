@@ -10,11 +10,11 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Shorts, Snapshot
 from apps.scheduling.core.admission.types import Applicant
-from apps.scheduling.core.cluster_copy import ClusterCopy
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.sizes import Infeasible
+from apps.scheduling.core.cluster.copy import ClusterCopy
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.sizing.sizes import Infeasible
+from apps.scheduling.core.starts.wakes import needs_of
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
-from apps.scheduling.core.wakes import needs_of
 from apps.testbed.core.replay.admitting import Admitting
 from apps.testbed.core.replay.agents import Agent, SoleAgent
 from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest

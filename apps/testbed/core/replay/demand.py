@@ -11,10 +11,10 @@ from apps.emulation.core.seeds import Stream, stream_seed
 from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Ints, Snapshot
-from apps.scheduling.core.allowances import DEFAULT, AllowanceLearner, Allowances
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
-from apps.scheduling.core.run_time import run_time
-from apps.scheduling.core.sizes import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.sizing.allowances import DEFAULT, AllowanceLearner, Allowances
+from apps.scheduling.core.sizing.run_time import run_time
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.types import Request
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.errors import ReplayError

@@ -16,8 +16,8 @@ import numpy as np
 from apps.emulation.core.engine import Engine
 from apps.emulation.core.events import EngineOrder, EventKind
 from apps.inventory.core.snapshot import Ints, Shorts
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.sizes import Infeasible
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.sizing.sizes import Infeasible
 from apps.scheduling.core.types import Placed, Policy
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.deciding import Deciding

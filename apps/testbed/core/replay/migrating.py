@@ -14,8 +14,8 @@ import numpy as np
 from apps.emulation.core.engine import Engine
 from apps.inventory.core.snapshot import Shorts
 from apps.placement.core.rebalancing.executor import PendingMigration, Resources, due_migrations
-from apps.scheduling.core.capacity import unit_vectors
-from apps.scheduling.core.in_memory_store import Committed, MemoryCluster
+from apps.scheduling.core.cluster.capacity import unit_vectors
+from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.types import Placed, Request
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from apps.placement.core.problem.instance import Communication
 from apps.placement.core.rebalancing.bundles import Bundle
 from apps.placement.core.rebalancing.cluster import RunningCluster
 from apps.placement.core.rebalancing.planner import RebalancingResult, improve
-from apps.scheduling.core.capacity import unit_vectors
+from apps.scheduling.core.cluster.capacity import unit_vectors
 from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.migrating import ClusterView, Migration
 

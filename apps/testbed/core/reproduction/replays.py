@@ -13,8 +13,8 @@ from apps.common.core.interference import N_SOURCES
 from apps.emulation.core.truth import Truth
 from apps.emulation.core.worlds import world_named
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core import encoding
-from apps.scheduling.core.sizes import Infeasible
+from apps.scheduling.core.sizing.sizes import Infeasible
+from apps.scheduling.core.tarcil import encoding
 from apps.testbed.core.demo_cluster import DemoCluster, cluster_of
 from apps.testbed.core.replay.demand import Demand, LazyFacts, SizedRequest
 from apps.testbed.core.replay.loop import ReplayLoop

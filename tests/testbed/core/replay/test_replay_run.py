@@ -9,9 +9,9 @@ import pytest
 
 from apps.emulation.core.worlds import world_named
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.allowances import EVERY
-from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.scheduling.core.registry import make
+from apps.scheduling.core.sizing.allowances import EVERY
 from apps.scheduling.core.types import Placed, Refused, Request
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.clusters import synthetic_cluster

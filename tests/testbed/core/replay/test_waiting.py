@@ -4,7 +4,7 @@ import numpy as np
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.cluster_copy import Change, ChangeKind, ClusterCopy
+from apps.scheduling.core.cluster.copy import Change, ChangeKind, ClusterCopy
 from apps.testbed.core.demo_cluster import demo_cluster
 from apps.testbed.core.replay.waiting import Refusal, WaitingShapes
 from apps.workloads.core.shapes import Needs, WaitsFor

@@ -9,9 +9,9 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Shorts
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.capacity import fits, unit_vectors
-from apps.scheduling.core.in_memory_store import Conflict, MemoryCluster
-from apps.scheduling.core.sizes import Infeasible
+from apps.scheduling.core.cluster.capacity import fits, unit_vectors
+from apps.scheduling.core.cluster.in_memory_store import Conflict, MemoryCluster
+from apps.scheduling.core.sizing.sizes import Infeasible
 from apps.scheduling.core.types import Placed, RefusalReason, Request
 from apps.testbed.core.replay.demand import LazyFacts, SizedRequest
 from apps.testbed.core.replay.waiting import Refusal

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Ints, Shorts
-from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.testbed.core.replay.queueing.launching import Launcher, WaitingJob
 from apps.testbed.core.replay.waiting import Refusal
 

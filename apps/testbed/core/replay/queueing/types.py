@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from apps.inventory.core.snapshot import Shorts
-from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.testbed.core.replay.waiting import Refusal
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from apps.scheduling.core.in_memory_store import MemoryCluster
+from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.testbed.core.demo_cluster import cluster_of
 from apps.testbed.core.replay.demand import Demand
 from apps.testbed.core.replay.loop import ReplayLoop

@@ -1,0 +1,1 @@
+"""An agent's copy of the cluster, its updates, and the conflicts of its commits."""

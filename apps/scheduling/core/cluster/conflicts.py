@@ -1,0 +1,90 @@
+"""Conflict resolution between placements that claim the same units.
+
+Pure: the commit to PostgreSQL, after locking the rows, and the commit in memory share it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from apps.scheduling.core.cluster.capacity import SLACK
+
+FREE: Final = -1  # owner of a unit without an allocation, in arrays
+Vector = tuple[float, float, float]  # memory bytes, network bits/s, storage bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Units and capacity that one placement claims.
+
+    Attributes
+    ----------
+    job : id of the job
+    units : unit ids, best first
+    servers : server id of each unit
+    vectors : resources that each unit takes from its server
+    whole : all units or none (gangs, and jobs with a locality constraint)
+    barred : unit ids that it must not win, as they are reserved for another job
+    """
+
+    job: str
+    units: Sequence[int]
+    servers: Sequence[int]
+    vectors: Sequence[Vector]
+    whole: bool
+    barred: frozenset[int] = frozenset()
+
+
+def resolve_conflicts(
+    claims: Sequence[Claim],
+    unit_owner: Mapping[int, object],
+    server_free: Mapping[int, Vector],
+) -> list[tuple[int, ...]]:
+    """Return the positions of the units that each claim wins, in its order; empty = none.
+
+    Claims are served in the given order, so the caller sorts them by priority. A whole claim that
+    lacks a unit wins nothing, and its units stay available to later claims.
+
+    Parameters
+    ----------
+    claims : in order of precedence
+    unit_owner : unit id -> its holder, None = free; missing units cannot be won (their server is
+        closed or removed)
+    server_free : server id -> free capacity, oversubscription included
+
+    Source: optimistic concurrency with incremental transactions, Tarcil §5.1, T8 and T9. O(claimed
+    units).
+    """
+    claimed: set[int] = set()
+    left: dict[int, Vector] = {}
+    winners = []
+    for claim in claims:
+        here: set[int] = set()
+        used: dict[int, Vector] = {}
+        positions = []
+        for position, (unit, server, vector) in enumerate(
+            zip(claim.units, claim.servers, claim.vectors, strict=True)
+        ):
+            is_free = unit_owner.get(unit, unit) is None and unit not in claim.barred
+            if not is_free or unit in claimed or unit in here or server not in server_free:
+                continue
+            free = used.get(server) or left.get(server) or server_free[server]
+            if _fits(vector, free):
+                here.add(unit)
+                used[server] = _subtract(free, vector)
+                positions.append(position)
+        if claim.whole and len(positions) < len(claim.units):
+            positions = []
+        else:
+            claimed |= here
+            left |= used
+        winners.append(tuple(positions))
+    return winners
+
+
+def _fits(vector: Vector, free: Vector) -> bool:
+    return all(v * (1.0 - SLACK) <= f for v, f in zip(vector, free, strict=True))
+
+
+def _subtract(free: Vector, vector: Vector) -> Vector:
+    return (free[0] - vector[0], free[1] - vector[1], free[2] - vector[2])

@@ -1,0 +1,1 @@
+"""Expected performance of a job and of its neighbours: the default policy."""

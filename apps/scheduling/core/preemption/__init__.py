@@ -1,0 +1,1 @@
+"""Victims of preemptions: who may be one, and which ones cost least."""

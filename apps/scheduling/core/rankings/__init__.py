@@ -1,0 +1,1 @@
+"""Rankings of servers by request signature, kept between decisions, in compiled code."""

@@ -1,0 +1,1 @@
+"""Decisions as they are stored, explained, repeated and compared."""

@@ -1,0 +1,1 @@
+"""Units reserved for gangs, and backfill around them."""

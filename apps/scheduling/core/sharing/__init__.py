@@ -1,0 +1,1 @@
+"""What projects may use: quotas, fair share and ceilings of cost."""

@@ -1,0 +1,180 @@
+"""Units of a reservation, and which jobs may use them."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core import registry
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.policies import least_loaded
+from apps.scheduling.core.records.redecide import moment_of
+from apps.scheduling.core.reservations.backfill import Binding, place_batch
+from apps.scheduling.core.reservations.gangs import (
+    Plan,
+    Releases,
+    Reservation,
+    barred_units,
+    explained,
+    held_mask,
+    plan,
+    without_units,
+)
+from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request, Within
+from tests.scheduling.core.clusters import SHARE, frozen, idle, request, topology
+
+A, B = UUID(int=1), UUID(int=2)
+NEVER = np.inf
+
+
+def planned(
+    of: Request, *free_s: float, snapshot: Snapshot | None = None, taken: tuple[int, ...] = ()
+) -> Plan | None:
+    """Plan on servers of two units, in two alternating racks and platforms J and A."""
+    snapshot = snapshot or idle(topology((2,) * (len(free_s) // 2)))
+    mask = np.isin(np.arange(len(free_s)), taken)
+    facts = TopologyFacts(snapshot.topology)
+    return plan(of, snapshot, facts, np.array(free_s), mask)
+
+
+@pytest.mark.parametrize(
+    ("of", "expected", "start_s"),
+    [
+        (request(3), {1, 4, 0}, 30.0),
+        (request(6), {0, 1, 2, 3, 4, 5}, 60.0),
+        (request(2, locality=Within.SERVER), {0, 1}, 30.0),
+        (request(3, locality=Within.RACK), {0, 1, 4}, 30.0),
+        (request(3, spread=Within.SERVER), {1, 2, 4}, 40.0),
+        (request(2, spread=Within.RACK), {1, 2}, 40.0),
+        (request(2, platforms=frozenset({"A"})), {2, 3}, 50.0),
+    ],
+)
+def test_the_units_that_are_free_first_are_reserved(
+    of: Request, expected: set[int], start_s: float
+) -> None:
+    found = planned(of, 30.0, 10.0, 40.0, 50.0, 20.0, 60.0)
+    assert found is not None
+    assert (set(found.units.tolist()), found.start_s) == (expected, start_s)
+
+
+def test_units_below_one_switch_are_reserved() -> None:
+    snapshot = idle(topology((2,) * 3, racks=3, switches=("agg", "", "agg")))
+    found = planned(
+        request(3, locality=Within.SWITCH), 30.0, 10.0, 40.0, 50.0, 20.0, 60.0, snapshot=snapshot
+    )
+    assert found is not None
+    assert (set(found.units.tolist()), found.start_s) == ({0, 1, 4}, 30.0)
+
+
+def test_units_without_a_known_end_are_reserved_for_nobody() -> None:
+    assert planned(request(3), 1.0, NEVER, 3.0, NEVER) is None
+    found = planned(request(2), 1.0, NEVER, 3.0, NEVER)
+    assert found is not None
+    assert set(found.units.tolist()) == {0, 2}
+    assert planned(request(2, locality=Within.SERVER), 1.0, NEVER, 3.0, NEVER) is None
+
+
+def test_a_unit_waits_for_the_memory_of_its_server() -> None:
+    """Server 0 has memory for no unit until 50 s, for one until 70 s; server 1 for one only."""
+    snapshot = idle(topology((2, 2, 2)))
+    free = snapshot.server_free.copy()
+    free[0, 0], free[1, 0] = 0.0, 1.5 * SHARE[0]
+    short = replace(snapshot, server_free=frozen(free))
+    amounts = np.array([[SHARE[0], 0.0, 0.0], [SHARE[0], 0.0, 0.0]])
+    releases = Releases(np.array([0, 0]), np.array([70.0, 50.0]), amounts)
+    facts, taken = TopologyFacts(short.topology), np.zeros(6, dtype=np.bool_)
+    free_s = np.array([10.0, 60.0, 20.0, 30.0, 80.0, NEVER])
+    found = [
+        None if each is None else (set(each.units.tolist()), each.start_s)
+        for each in (plan(request(n), short, facts, free_s, taken, releases) for n in range(1, 6))
+    ]
+    assert found == [
+        ({2}, 20.0),
+        ({2, 0}, 50.0),
+        ({2, 0, 1}, 70.0),
+        ({2, 0, 1, 4}, 80.0),
+        None,
+    ]
+
+
+def test_units_of_other_reservations_and_closed_servers_are_not_reserved() -> None:
+    found = planned(request(2), 1.0, 2.0, 3.0, 4.0, taken=(0,))
+    assert found is not None
+    assert set(found.units.tolist()) == {1, 2}
+    snapshot = idle(topology((2, 2)))
+    closed = replace(snapshot, server_open=frozen(np.array([False, True])))
+    found = planned(request(2), 1.0, 2.0, 3.0, 4.0, snapshot=closed)
+    assert found is not None
+    assert set(found.units.tolist()) == {2, 3}
+
+
+def test_a_server_gives_as_many_units_as_its_memory_holds() -> None:
+    wide = request(2, unit_memory_bytes=1.5 * SHARE[0])  # one unit of each server of two
+    found = planned(wide, 1.0, 2.0, 3.0, 4.0)
+    assert found is not None
+    assert set(found.units.tolist()) == {0, 2}
+
+
+def test_a_job_that_ends_before_the_start_may_use_the_units() -> None:
+    kept = Reservation(A, 100.0, frozenset({7, 8}))
+    other = Reservation(B, 50.0, frozenset({9}))
+    assert not kept.binds(B, 100.0)
+    assert kept.binds(B, 100.1)
+    assert not kept.binds(A, NEVER)
+    assert barred_units([kept, other], UUID(int=3), 60.0) == {9}
+    assert barred_units([kept, other], B, NEVER) == {7, 8}
+
+
+def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
+    cluster = topology((2, 2))
+    snapshot = replace(idle(cluster), unit_free=frozen(np.array([True, False, True, False])))
+    held = held_mask(cluster, [Reservation(A, 9.0, frozenset(cluster.unit_id[:3].tolist()))])
+    assert held.tolist() == [True, True, True, False]
+    assert without_units(snapshot, held).unit_free.tolist() == [False] * 4
+    refused = Refused("j", RefusalReason.NO_FREE_UNIT, {"busy": 4})
+    facts = TopologyFacts(cluster)
+    told = explained(refused, request(), snapshot, facts, held)
+    assert (told.reason, told.also) == (RefusalReason.UNITS_RESERVED, (refused.reason,))
+    assert told.dropped == {"busy": 2, "reserved": 2}
+    assert told.detail == "2 free units are reserved for another job"
+    on_j = explained(refused, request(platforms=frozenset({"J"})), snapshot, facts, held)
+    assert on_j.dropped["reserved"] == 1
+    elsewhere = request(platforms=frozenset({"Z"}))
+    assert explained(refused, elsewhere, snapshot, facts, held) is refused
+
+
+def test_jobs_that_a_reservation_binds_see_the_memory_of_those_before() -> None:
+    """One server of four units and little memory: the first job takes all of it."""
+    snapshot = idle(topology((4,)))
+    whole = float(snapshot.server_free[0, 0])
+    facts = TopologyFacts(snapshot.topology)
+    asked = [request(job=f"job-{i}", unit_memory_bytes=whole) for i in range(2)]
+    first, second = place_batch(
+        least_loaded(), snapshot, asked, np.random.default_rng(1), facts=facts,
+        bindings=(Binding((0,), ()), Binding((1,), (int(snapshot.topology.unit_id[3]),))),
+    )  # fmt: skip
+    assert isinstance(first, Placed)
+    assert isinstance(second, Refused)
+    assert RefusalReason.CAPACITY_SHORT in (second.reason, *second.also)
+
+
+@pytest.mark.parametrize("policy", ["expected", "least_loaded", "tarcil"])
+def test_each_decision_of_a_batch_around_reservations_can_be_repeated(policy: str) -> None:
+    """The repeated state includes the interference and memory of the jobs of earlier bindings."""
+    snapshot = idle(topology((4,) * 6))
+    facts, decider = TopologyFacts(snapshot.topology), registry.make(policy)
+    asked = [request(2, job=f"job-{i}") for i in range(6)]
+    held = tuple(snapshot.topology.unit_id[:2].tolist())
+    bindings = (Binding((0, 1), ()), Binding((2, 3), held), Binding((4, 5), ()))
+    outcomes = place_batch(
+        decider, snapshot, asked, np.random.default_rng(1), facts=facts, bindings=bindings
+    )
+    for position, outcome in enumerate(outcomes):
+        assert isinstance(outcome, Placed)
+        moment = moment_of(snapshot, asked, outcomes, position, facts=facts, bindings=bindings)
+        again = moment.decide(decider, asked[position], seed=outcome.seed)
+        assert isinstance(again, Placed)
+        assert again.units.tolist() == outcome.units.tolist()
+        assert [c.key for c in again.candidates] == [c.key for c in outcome.candidates]

@@ -1,0 +1,128 @@
+"""The queue of a cluster as the input of start estimates."""
+
+import math
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from apps.scheduling.core.reservations.gangs import Reservation
+from apps.scheduling.core.sizing.run_time import RunTime
+from apps.scheduling.core.starts.classes import class_of
+from apps.scheduling.core.starts.kernel import NOBODY
+from apps.scheduling.core.starts.queue import (
+    Holding,
+    QueueFacts,
+    ShapeFacts,
+    in_turn,
+    joined,
+    queue_facts,
+)
+from tests.scheduling.core.clusters import frozen, idle, topology
+
+CLUSTER = topology(
+    (2, 2, 2),
+    platforms=("A", "B"),
+    labels=(frozenset({"zone=1"}), frozenset({"zone=1"}), frozenset({"zone=2"})),
+)
+
+
+def shape(n: int, jobs: int = 1, **values: Any) -> ShapeFacts:
+    fields: dict[str, Any] = {
+        "kind": "best_effort",
+        "units": 1,
+        "fewest": 1,
+        "run": RunTime(50.0, 100.0),
+    }
+    ids = [UUID(int=100 * n + i) for i in range(jobs)]
+    return ShapeFacts(key=UUID(int=n), jobs=ids, **{**fields, **values})
+
+
+def facts_of(*shapes: ShapeFacts, reserved: tuple[Reservation, ...] = ()) -> QueueFacts:
+    """Three servers of two units; the first two units are busy."""
+    free = frozen(np.array([False, False, True, True, True, True]))
+    state = replace(idle(CLUSTER), unit_free=free)
+    held = [Holding(CLUSTER.unit_id[:2].tolist(), "ips", 5.0, None, 0.0)]
+    return queue_facts(state, shapes, held, reserved, now_s=1000.0)
+
+
+def test_units_that_the_same_jobs_may_use_are_one_pool() -> None:
+    found = facts_of(shape(1), shape(2, platforms=frozenset({"A"})))
+    assert sorted(found.pools.free.tolist()) == [2, 2]
+    everywhere, only_a = found.groups
+    assert everywhere.allowed.tolist() == [True, True]
+    assert found.pools.free[only_a.allowed].tolist() == [2]
+    (running,) = found.running
+    assert list(running.units.values()) == [2]
+    assert only_a.allowed[next(iter(running.units))]
+
+
+def test_labels_and_platforms_together_define_the_pools() -> None:
+    found = facts_of(shape(1, labels=frozenset({"zone=1"})), shape(2, platforms=frozenset({"A"})))
+    assert found.pools.free.size == 3
+    zone, only_a = found.groups
+    assert found.pools.free[zone.allowed].sum() == 2
+    assert found.pools.free[zone.allowed & only_a.allowed].tolist() == [0]
+
+
+def test_reserved_units_are_a_pool_of_their_holder() -> None:
+    unit = int(CLUSTER.unit_id[5])
+    kept = Reservation(UUID(int=201), 1060.0, frozenset({unit}))
+    found = facts_of(shape(1), shape(2, jobs=3), reserved=(kept,))
+    assert [group.jobs for group in found.groups] == [1, 1, 2]
+    assert found.jobs[0] == UUID(int=201)
+    held = int(np.flatnonzero(found.pools.holder == 0)[0])
+    assert (found.pools.free[held], found.pools.until_s[held]) == (1, 60.0)
+    other = 1 - held
+    assert (found.pools.holder[other], found.pools.until_s[other]) == (NOBODY, math.inf)
+    # a job of at most 100 s does not end before the holder starts: three units were refused to it
+    assert [group.refused for group in found.groups] == [4, 3, 3]
+    assert found.group_of == {UUID(int=1): 1, UUID(int=2): 2}
+
+
+def test_a_gang_was_not_refused_units_that_are_too_few() -> None:
+    (group,) = facts_of(shape(1, units=5, fewest=5)).groups
+    assert group.refused == 0
+
+
+def test_closed_servers_have_no_pool() -> None:
+    state = replace(idle(CLUSTER), server_open=frozen(np.array([True, False, False])))
+    found = queue_facts(state, [shape(1)], [], (), now_s=0.0)
+    assert found.pools.free.tolist() == [2]
+
+
+def test_a_cluster_without_servers_has_no_pool() -> None:
+    found = queue_facts(idle(topology(())), [shape(1)], [], (), now_s=0.0)
+    assert (found.pools.free.size, found.groups[0].allowed.size) == (0, 0)
+
+
+def test_classes_tell_the_kind_of_the_target_and_the_size() -> None:
+    assert class_of("ips", 1) == "ips, 1 unit"
+    assert class_of("ips", 7) == "ips, 2-7 units"
+    assert class_of("qps", 31) == "qps, 8-31 units"
+    assert class_of("qps", 32) == "qps, 32 units or more"
+
+
+def test_projects_take_turns_then_priority_then_share_then_age() -> None:
+    one, two, three = (UUID(int=n) for n in (1, 2, 3))
+    a, b = shape(1, project=one), shape(2, project=one, priority=5)
+    c, d = shape(3, project=two), shape(4, project=three)
+    order = in_turn([a, b, c, d], {one: 0.0, two: 0.5, three: 0.1})
+    assert order == [b, d, c, a]
+    assert in_turn([c, d], {}) == [c, d]
+
+
+def test_a_new_job_joins_the_shape_with_its_request() -> None:
+    first, second = shape(1, jobs=2, reserve_s=5.0), shape(2, units=2, fewest=2)
+    equal = shape(9, run=RunTime(51.0, 110.0))
+    own, other = joined([first, second], equal)
+    assert (own.jobs, own.run, other) == ([*first.jobs, *equal.jobs], first.run, second)
+    for new in (
+        replace(equal, priority=1),
+        replace(equal, project=UUID(int=7)),
+        replace(equal, run=RunTime(60.0, 110.0)),
+        replace(equal, run=None),
+        replace(equal, labels=frozenset({"zone=1"})),
+    ):
+        assert joined([first, second], new) == [first, second, new]
