@@ -83,6 +83,7 @@ ALLOWED: Final = {
             "scheduling.selectors.claimed_jobs",
             "scheduling.selectors.fair_share.uses",
             "scheduling.selectors.queue.holdings",
+            "scheduling.selectors.quotas.gangs_submitted_until",
             "scheduling.selectors.queue.recent_submissions",
             "scheduling.selectors.queue.run_time_history",
             "scheduling.selectors.queue.scored_estimates",

@@ -1,8 +1,11 @@
 """An agent reads few waiting jobs for quotas, however many wait."""
 
+from uuid import UUID, uuid4
+
 import pytest
 
-from apps.scheduling.selectors.quotas import _STANDINGS, standings
+from apps.accounts.models import Project
+from apps.scheduling.selectors.quotas import _GANGS, _STANDINGS, standings
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
 from tests.scheduling.plans import analyze, rows_read
@@ -24,27 +27,33 @@ def queue(guaranteed: int | None, *, limit: int | None = None) -> None:
     analyze()
 
 
-def join_shape(reason: str = "NoFreeUnit") -> None:
-    """Let all waiting jobs join one shape."""
-    job = Job.objects.all()[0]
-    shape = WaitingShape.objects.create(
-        key=job.shape_key,
-        project=job.project,
+def shape(key: UUID, project: Project, reason: str, *, units: int = 1) -> WaitingShape:
+    """Return a shape that is not stored yet."""
+    return WaitingShape(
+        key=key,
+        project=project,
         priority=0,
         reason_code=reason,
         evaluated_seq=0,
         evaluated_at=factories.MOMENT,
         due_at=factories.MOMENT,
         waits_for="units",
-        units=1,
-        min_units=1,
+        units=units,
+        min_units=units,
         on_one_server=False,
         labels={},
         unit_memory_bytes=0,
         unit_network_bps=0,
         unit_storage_bytes=0,
     )
-    Job.objects.update(state="queued", shape=shape, reason_code=reason)
+
+
+def join_shape(reason: str = "NoFreeUnit") -> None:
+    """Let all waiting jobs join one shape."""
+    job = Job.objects.all()[0]
+    joined = shape(job.shape_key, job.project, reason)
+    joined.save()
+    Job.objects.update(state="queued", shape=joined, reason_code=reason)
     analyze()
 
 
@@ -75,3 +84,12 @@ def test_no_job_is_read_of_a_shape_that_no_server_matches() -> None:
     join_shape("NoMatchingServer")
     assert rows_read(_STANDINGS) == 0
     assert claimed() == 0
+
+
+def test_of_all_shapes_only_gangs_that_the_quota_refuses_are_read() -> None:
+    project = factories.project("web")
+    reasons = ["NotEnoughFreeUnits"] * WAITING + ["QuotaExceeded"]
+    WaitingShape.objects.bulk_create(
+        shape(uuid4(), project, reason, units=4) for reason in reasons
+    )
+    assert rows_read(_GANGS, [0.0], table="workloads_waitingshape") == 1

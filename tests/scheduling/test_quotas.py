@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
@@ -180,6 +181,98 @@ def test_a_job_beyond_its_quota_gives_its_reservation_up() -> None:
         decide_again(by)
     assert state_and_reason(long)[0] == "starting"
     assert state_and_reason(gang) == ("queued", "NotEnoughFreeUnits")
+
+
+def long_gang(of: Application, owner: Project, units: int, **values: Any) -> Job:
+    """Let an agent refuse a gang that was submitted more than `RESERVE_AFTER_S` ago."""
+    return job(of, owner, units, submitted_s=NOW_S - 700.0, **values)
+
+
+def test_smaller_jobs_leave_a_gang_that_waited_long_the_units_of_its_quota() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=4)
+    first, second = placed(of, vision, 2, by)
+    gang = long_gang(of, vision, 4)
+    decide_again(by)
+    assert state_and_reason(gang) == ("queued", "QuotaExceeded")
+    small = job(of, vision)
+    end(first)
+    decide_again(by)
+    assert state_and_reason(small) == ("queued", "QuotaExceeded")
+    small.refresh_from_db()
+    assert small.reason_message == (
+        "project vision uses 1 of at most 4 units; 4 units are kept for a job that has waited long"
+    )
+    end(second)
+    decide_again(by)
+    assert [state_and_reason(one)[0] for one in (gang, small)] == ["starting", "queued"]
+
+
+def test_smaller_jobs_take_what_the_maximum_leaves_beside_the_gang() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=6)
+    placed(of, vision, 4, by)
+    gang = long_gang(of, vision, 3)
+    decide_again(by)
+    Project.objects.update(max_units=8)
+    assert len(placed(of, vision, 2, by)) == 1, "eight less the four used and three kept"
+    assert state_and_reason(gang)[0] == "starting"
+
+
+def test_jobs_of_higher_priority_come_before_the_gang() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=2)
+    placed(of, vision, 1, by)
+    long_gang(of, vision, 2)
+    decide_again(by)
+    urgent = job(of, vision, priority=1)
+    decide_again(by)
+    assert state_and_reason(urgent)[0] == "starting"
+
+
+def test_no_units_are_kept_for_a_gang_that_has_not_waited_long() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=2)
+    placed(of, vision, 1, by)
+    job(of, vision, 2)
+    decide_again(by)
+    assert len(placed(of, vision, 1, by)) == 1
+
+
+def test_no_units_are_kept_for_a_gang_that_can_never_start() -> None:
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=2)
+    long_gang(of, vision, 3)
+    decide_again(by)
+    assert len(placed(of, vision, 2, by)) == 2
+
+
+def test_without_reservations_no_units_are_kept(settings: Settings) -> None:
+    settings.MAX_RESERVATIONS = 0
+    build("a", "b")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=2)
+    placed(of, vision, 1, by)
+    long_gang(of, vision, 2)
+    decide_again(by)
+    assert len(placed(of, vision, 1, by)) == 1
+
+
+def test_a_gang_with_a_reservation_keeps_its_part_of_the_quota() -> None:
+    """Four units, of which another project holds one until its job ends."""
+    build("a")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", limit=4), project("web")
+    (holder,) = placed(of, web, 1, by)
+    gang = long_gang(of, vision, 4)
+    decide_again(by)
+    (kept,) = reservations()
+    assert kept.job == gang.id
+    long = job(of, vision, input_bytes=10**13)
+    decide_again(by)
+    assert state_and_reason(long) == ("queued", "QuotaExceeded")
+    end(holder)
+    decide_again(by)
+    assert state_and_reason(gang)[0] == "starting"
 
 
 class _LastFree(FirstFree):

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.sharing.quotas import QuotaRow, Standing, lent
+from apps.scheduling.core.sharing.quotas import QuotaRow, Standing, WaitingGang, lent
 from apps.workloads.models import NEW_JOB
 
 # Neither a job that no server matches claims units, nor a gang that needs more than the maximum of
@@ -57,6 +57,25 @@ LEFT JOIN LATERAL (
     WHERE unused.units > 0) waiting ON true
 ORDER BY p.name
 """  # noqa: S608 - constants
+# Gangs that the quota refuses, and those with a reservation, which their quota must not refuse
+# when its units are free. A gang beyond the maximum of its project can never start. Index of
+# shapes: shape_of_gang_beyond_quota.
+_GANGS: Final = """
+SELECT DISTINCT ON (project_id) project_id, id, units, priority, start_s FROM (
+    SELECT j.project_id, j.id, cardinality(r.unit_ids) AS units, j.priority, j.submitted_s,
+           r.start_s
+    FROM scheduling_reservation r JOIN workloads_job j ON j.id = r.job_id
+    WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
+    UNION ALL
+    SELECT s.project_id, j.id, s.min_units, s.priority, j.submitted_s, NULL
+    FROM workloads_waitingshape s JOIN accounts_project p ON p.id = s.project_id, LATERAL (
+        SELECT id, submitted_s FROM workloads_job
+        WHERE shape_id = s.id AND NOT cancel_requested ORDER BY created_at, id LIMIT 1) j
+    WHERE s.reason_code = 'QuotaExceeded' AND s.min_units > 1
+      AND (s.min_units > p.max_units) IS NOT TRUE) each
+WHERE submitted_s <= %s
+ORDER BY project_id, priority DESC, submitted_s, id
+"""
 _ANY: Final = """
 SELECT EXISTS (SELECT FROM accounts_project
                WHERE guaranteed_units IS NOT NULL OR max_units IS NOT NULL)
@@ -75,6 +94,19 @@ def standings() -> dict[UUID, Standing]:
     running jobs, and as many waiting jobs as units that are guaranteed and unused.
     """
     return _standings(_STANDINGS)
+
+
+def gangs_submitted_until(cluster_s: float) -> dict[UUID, WaitingGang]:
+    """Return of each project the waiting gang for which it keeps a part of its quota, if any.
+
+    The most urgent and oldest of those that the quota refuses or that have a reservation. Reads
+    the reservations and one job of each such shape.
+
+    Parameters
+    ----------
+    cluster_s : time of the submission, at the latest
+    """
+    return {key: WaitingGang(*values) for key, *values in fetch_rows(_GANGS, [cluster_s])}
 
 
 def _standings(sql: str) -> dict[UUID, Standing]:

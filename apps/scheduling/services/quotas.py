@@ -5,12 +5,16 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from django.conf import settings
+
 from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.core.snapshot import Snapshot
+from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.cluster.conflicts import Claim
-from apps.scheduling.core.sharing.quotas import allowance
+from apps.scheduling.core.sharing.quotas import WaitingGang, allowance
 from apps.scheduling.core.types import RefusalReason, Refused
-from apps.scheduling.selectors.quotas import has_quotas, standings
+from apps.scheduling.selectors.backfill import waits_before_reservation_s
+from apps.scheduling.selectors.quotas import gangs_submitted_until, has_quotas, standings
 from apps.scheduling.services.proposals import SizedJob
 
 
@@ -23,10 +27,15 @@ def within_quotas(
     that choose the number of units keep to that of the request if theirs might exceed the quota.
     Several agents that decide at the same time may borrow the same units. They do not exceed the
     maximum of a project: their commits check it again (`within_limits`).
+
+    Without more, a gang could wait for ever while smaller jobs of its project take each unit that
+    the quota leaves. So jobs of lower or equal priority leave it what it needs once it has waited
+    as long as for a reservation.
     """
     if not has_quotas():
         return list(ready), []
-    known = standings()
+    known, now_s = standings(), cluster_now()
+    gangs = _gangs_that_waited_long(now_s)
     free = snapshot.free_units
     # Claims count for others as they were: a job that the policy refuses keeps its claim. So the
     # units taken against a claim are still free to others, but not to the project itself.
@@ -39,7 +48,11 @@ def within_quotas(
         project, units = each.job.project_id, each.request.units
         own = replace(known[project], used=known[project].used + taken[project])
         left = max(0, free - covered[project])
-        limit = allowance({**known, project: own}, project, left)
+        gang = gangs.get(project)
+        ends_s = now_s + each.longest_s
+        if gang and not gang.binds(each.job.id, priority=each.job.priority, ends_s=ends_s):
+            gang = None
+        limit = allowance({**known, project: own}, project, left, gang)
         if limit.units and not limit.covers(units) and not each.is_whole:
             units = limit.units
         if limit.covers(units):
@@ -49,6 +62,8 @@ def within_quotas(
             else:
                 request = request.of_fixed_size()
             within.append(replace(each, request=request))
+            if project in gangs and gangs[project].job == each.job.id:
+                del gangs[project]  # it has its units: they are among those taken
             claimed = min(units, claims[project] - covered[project])
             covered[project] += claimed
             taken[project] += units
@@ -56,6 +71,12 @@ def within_quotas(
         else:
             refused.append((each, _refused(each, limit.detail, snapshot, left)))
     return within, refused
+
+
+def _gangs_that_waited_long(now_s: float) -> dict[UUID, WaitingGang]:
+    if not settings.MAX_RESERVATIONS:
+        return {}
+    return gangs_submitted_until(now_s - waits_before_reservation_s(2))
 
 
 _LIMITS: Final = """

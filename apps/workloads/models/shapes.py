@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Project
+from apps.workloads.core.reasons import Reason
 from apps.workloads.core.shapes import WaitsFor
 
 
@@ -46,6 +47,12 @@ class WaitingShape(models.Model):
             models.Index(fields=["project", "-priority", "evaluated_at"], name="shape_by_project"),
             # agents: shapes to evaluate again
             models.Index(fields=["due_at"], name="shape_by_due"),
+            # agents: gangs for which their projects keep a part of the quota
+            models.Index(
+                fields=["project"],
+                name="shape_of_gang_beyond_quota",
+                condition=Q(reason_code=Reason.QUOTA_EXCEEDED.value, min_units__gt=1),
+            ),
             # agents: shapes whose jobs show an older reason
             models.Index(
                 fields=["id"], name="shape_reason_is_new", condition=Q(is_reason_copied=False)

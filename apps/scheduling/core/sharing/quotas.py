@@ -39,6 +39,30 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingGang:
+    """A job that needs all its units at once, and for which its project keeps a part of its quota.
+
+    Attributes
+    ----------
+    units, priority : of the job
+    start_s : cluster time of its reserved start; None = it has no reservation
+    """
+
+    job: UUID
+    units: int
+    priority: int
+    start_s: float | None = None
+
+    def binds(self, job: UUID, *, priority: int, ends_s: float) -> bool:
+        """Return whether another job of the project must leave it its units.
+
+        Not one of higher priority, nor one that ends before the reserved start (EASY backfill).
+        """
+        is_backfill = self.start_s is not None and ends_s <= self.start_s
+        return job != self.job and priority <= self.priority and not is_backfill
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaRow:
     """The standing of a project, and the units that it lends."""
 
@@ -61,7 +85,9 @@ class Allowance:
         return self.units is None or units <= self.units
 
 
-def allowance(standings: Mapping[UUID, Standing], project: UUID, free: int) -> Allowance:
+def allowance(
+    standings: Mapping[UUID, Standing], project: UUID, free: int, gang: WaitingGang | None = None
+) -> Allowance:
     """Return what a project may take now.
 
     Within its guarantee it may take any free unit. Beyond it, the units that are free less those
@@ -70,9 +96,12 @@ def allowance(standings: Mapping[UUID, Standing], project: UUID, free: int) -> A
     Parameters
     ----------
     free : free units of the cluster
+    gang : of the project, for which units are kept; but not if it would have to borrow while
+        others claim units, as nobody knows when they stop
     """
     own = standings[project]
     claimed = sum(each.claimed for key, each in standings.items() if key != project)
+    kept = 0 if gang is None or (claimed and gang.units > own.guaranteed) else gang.units
     units = max(own.guaranteed - own.used, free - claimed, 0) if claimed else None
     detail = (
         f"project {own.name} uses {own.used} units and {own.guaranteed} are guaranteed;"
@@ -82,6 +111,9 @@ def allowance(standings: Mapping[UUID, Standing], project: UUID, free: int) -> A
     if left is not None and (units is None or left < units):
         units = left
         detail = f"project {own.name} uses {own.used} of at most {own.limit} units"
+    if units is not None and kept:
+        units = max(0, units - kept)
+        detail += f"; {kept} units are kept for a job that has waited long"
     return Allowance(units, detail)
 
 

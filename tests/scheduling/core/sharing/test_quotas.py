@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from apps.scheduling.core.sharing.quotas import Standing, allowance, lent
+from apps.scheduling.core.sharing.quotas import Standing, WaitingGang, allowance, lent
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -70,3 +70,41 @@ def test_borrowed_units_are_lent_in_proportion_to_what_is_unused() -> None:
 def test_no_more_is_lent_than_is_unused() -> None:
     standings = {A: Standing("a", used=50), B: Standing("b", 10, used=4)}
     assert lent(standings) == {A: 0, B: 6}
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "limit", "claimed", "units"),
+    [
+        (0, 9, 0, 2),  # 9 less the 3 used and 4 kept
+        (0, 6, 0, 0),  # the gang needs more than is left: nothing is left beside it
+        (5, None, 10, 4),  # it may take 8 of the 18 free units, and 4 are kept
+        (3, None, 17, 1),  # it would have to borrow what others claim: nothing is kept
+        (0, None, 0, None),  # no quota binds the project
+    ],
+)
+def test_units_of_the_quota_are_kept_for_a_gang(
+    guaranteed: int, limit: int | None, claimed: int, units: int | None
+) -> None:
+    standings = {
+        A: Standing("a", guaranteed, limit, used=3),
+        B: Standing("b", claimed, waiting=claimed),
+    }
+    found = allowance(standings, A, 18, WaitingGang(C, 4, 0))
+    assert found.units == units
+
+
+@pytest.mark.parametrize(
+    ("job", "priority", "ends_s", "is_bound"),
+    [
+        (A, 0, 50.0, True),
+        (A, -1, 50.0, True),
+        (A, 1, 50.0, False),  # more urgent
+        (B, 0, 50.0, False),  # the gang itself
+        (A, 0, 40.0, False),  # backfilled: it ends before the reserved start
+    ],
+)
+def test_other_jobs_leave_a_gang_its_units(
+    job: UUID, priority: int, ends_s: float, is_bound: bool
+) -> None:
+    gang = WaitingGang(B, 4, 0, start_s=40.0)
+    assert gang.binds(job, priority=priority, ends_s=ends_s) is is_bound
