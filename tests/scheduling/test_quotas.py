@@ -208,17 +208,6 @@ def test_smaller_jobs_leave_a_gang_that_waited_long_the_units_of_its_quota() -> 
     assert [state_and_reason(one)[0] for one in (gang, small)] == ["starting", "queued"]
 
 
-def test_smaller_jobs_take_what_the_maximum_leaves_beside_the_gang() -> None:
-    build("a", "b")
-    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=6)
-    placed(of, vision, 4, by)
-    gang = long_gang(of, vision, 3)
-    decide_again(by)
-    Project.objects.update(max_units=8)
-    assert len(placed(of, vision, 2, by)) == 1, "eight less the four used and three kept"
-    assert state_and_reason(gang)[0] == "starting"
-
-
 def test_jobs_of_higher_priority_come_before_the_gang() -> None:
     build("a", "b")
     of, by, vision = known(), make_agent("agent-1"), project("vision", limit=2)
@@ -268,7 +257,7 @@ def test_a_gang_with_a_reservation_keeps_its_part_of_the_quota() -> None:
     (kept,) = reservations()
     assert kept.job == gang.id
     long = job(of, vision, input_bytes=10**13)
-    decide_again(by)
+    work(by)
     assert state_and_reason(long) == ("queued", "QuotaExceeded")
     end(holder)
     decide_again(by)
