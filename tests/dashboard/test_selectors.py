@@ -132,6 +132,18 @@ def test_latency_percentiles_cover_the_whole_range() -> None:
     assert latency.agents == 2
 
 
+def test_a_refusal_without_a_policy_has_no_decision_time() -> None:
+    job = factories.job()
+    factories.decision(job, elapsed_s=0.0, cluster_s=100.0)
+    assert decision_times.decision_latency(SPAN).decisions == 0
+    assert decision_times.agent_times(SPAN) == ()
+    factories.decision(job, elapsed_s=0.002, cluster_s=5000.0)
+    latency = decision_times.decision_latency(SPAN)
+    assert (latency.decisions, latency.now_p50_s) == (1, 0.002)
+    assert np.nanmin(latency.p50_s) == 0.002
+    assert [each.decisions for each in decision_times.agent_times(SPAN)] == [1, 1]
+
+
 def test_latency_without_decisions_is_not_known() -> None:
     latency = decision_times.decision_latency(SPAN)
     assert latency.decisions == 0

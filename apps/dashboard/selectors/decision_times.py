@@ -1,7 +1,8 @@
 """Decision times: one definition for all pages.
 
 The decision time is the wall time in the agent. Its percentiles are those of the decisions in a
-range of cluster time, at most the latest `LATEST_DECISIONS`.
+range of cluster time, at most the latest `LATEST_DECISIONS`. Refusals without a policy, such as
+that of a target that no size meets, have no decision time and are not counted.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ LATEST_DECISIONS: Final = 50_000
 LATENCY_COLUMNS: Final = 72
 ENOUGH_FOR_P999: Final = 1_000  # decisions; fewer do not have a 99.9th percentile
 _IN_RANGE: Final = """
-SELECT * FROM (SELECT cluster_s, elapsed_s, commit_retries, agent, outcome, at,
-                      copy_age_s, changes_behind
+SELECT * FROM (SELECT cluster_s, nullif(elapsed_s, 0) AS elapsed_s, commit_retries, agent,
+                      outcome, at, copy_age_s, changes_behind
                FROM scheduling_decision WHERE at <= %s ORDER BY at DESC, id DESC LIMIT %s) newest
 WHERE cluster_s BETWEEN %s AND %s
 """
@@ -42,7 +43,7 @@ def decision_latency(span: TimeRange) -> DecisionLatency:
     width = max(1e-9, (span.last_s - span.first_s) / LATENCY_COLUMNS)
     rows = fetch_rows(_LATENCY, [span.first_s, width, *_parameters(span)])
     whole = next((row for row in rows if row[0] is None), None)
-    columns = [row for row in rows if row[0] is not None]
+    columns = [row for row in rows if row[0] is not None and row[3]]
     table = np.full((LATENCY_COLUMNS, 5), np.nan)
     table[:, 3:] = 0
     for at, percentiles, conflicts, count, _agents in columns:
@@ -69,7 +70,7 @@ def decision_latency(span: TimeRange) -> DecisionLatency:
 _LATENCY: Final = f"""
 SELECT at,
        percentile_cont(ARRAY[0.5, 0.95, 0.99, 0.999]) WITHIN GROUP (ORDER BY elapsed_s),
-       coalesce(sum(commit_retries), 0), count(*), count(DISTINCT agent)
+       coalesce(sum(commit_retries), 0), count(elapsed_s), count(DISTINCT agent)
 FROM (SELECT floor((cluster_s - %s) / %s)::int AS at, elapsed_s, commit_retries, agent
       FROM ({_IN_RANGE}) in_range) latest
 GROUP BY GROUPING SETS ((at), ())
@@ -104,7 +105,7 @@ def agent_times(span: TimeRange) -> tuple[AgentTimes, ...]:
 
 
 _AGENTS: Final = f"""
-SELECT agent, count(*), count(*) FILTER (WHERE outcome = 'placed'), sum(commit_retries),
+SELECT agent, count(elapsed_s), count(*) FILTER (WHERE outcome = 'placed'), sum(commit_retries),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY elapsed_s),
        percentile_cont(0.99) WITHIN GROUP (ORDER BY elapsed_s), max(at),
        percentile_cont(0.99) WITHIN GROUP (ORDER BY copy_age_s),
