@@ -1,4 +1,4 @@
-"""What a process of an instance imports before it can work."""
+"""Modules that each process of an instance imports when it starts."""
 
 import os
 import subprocess

@@ -28,9 +28,9 @@ def within_quotas(
     Several agents that decide at the same time may borrow the same units. They do not exceed the
     maximum of a project: their commits check it again (`within_limits`).
 
-    Without more, a gang could wait for ever while smaller jobs of its project take each unit that
-    the quota leaves. So jobs of lower or equal priority leave it what it needs once it has waited
-    as long as for a reservation.
+    A gang could wait for ever while smaller jobs of its project take each unit that the quota
+    leaves. So once it has waited as long as for a reservation, the jobs of its project that are
+    not more urgent leave it the units that it needs.
     """
     if not has_quotas():
         return list(ready), []
@@ -76,7 +76,8 @@ def within_quotas(
 def _gangs_that_waited_long(now_s: float) -> dict[UUID, WaitingGang]:
     if not settings.MAX_RESERVATIONS:
         return {}
-    return gangs_submitted_until(now_s - waits_before_reservation_s(2))
+    waits_s = waits_before_reservation_s(2)  # the same for all gangs
+    return gangs_submitted_until(now_s - waits_s)
 
 
 _LIMITS: Final = """
