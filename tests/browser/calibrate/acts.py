@@ -1,7 +1,6 @@
 """Actions on the Calibrate page, and readings from it."""
 
 import re
-from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -35,6 +34,15 @@ LAID_OUT = f"""async ([expected]) => {{
     if (innerWidth !== expected) return false;
     return frames.every(({{ host, width }}) => width === host.clientWidth);
 }}"""
+# What a finished plan far from the front does to the axes.
+WIDENED = f"""async (share) => {{
+    const {{ model, publish }} = await import("{MODULES}/model.js");
+    const [before, after] = [1, share].map((part) =>
+        Object.fromEntries(Object.entries(model.points.extent).map(([o, [low, high]]) =>
+            [o, low - (high - low) * (1 - part)])));
+    model.trail = [{{ name: "plan", verdict: "kept", before, after }}];
+    publish("trail");
+}}"""
 NEWS = """document.dispatchEvent(
     new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
 CLICKED = {"P-D": (0, 1, 2), "P-C": (3, 4, 5)}
@@ -59,17 +67,23 @@ def spot(page: Page, name: str, point: int) -> tuple[float, float]:
     return x, y
 
 
-def click(page: Page, name: str, point: int, **options: Any) -> None:
-    """Click on a placement, once the pointer is over it.
+def click(page: Page, name: str, point: int) -> None:
+    """Click on a placement, once the pointer is over it."""
+    aim(page, name, point)
+    page.mouse.down()
+    page.mouse.up()
 
-    A solver result that arrives can change the ranges of the axes, and so move the placement.
+
+def aim(page: Page, name: str, point: int) -> None:
+    """Move the pointer to a placement, again if a solver result moves the axes before.
+
+    The plots keep what the pointer chose while it rests.
     """
     for _ in range(20):
-        x, y = spot(page, name, point)
-        page.mouse.move(x, y)
+        page.mouse.move(*spot(page, name, point))
         if page.evaluate(HOVERED, point):
-            break
-    page.mouse.click(x, y, **options)
+            return
+    raise AssertionError(f"the pointer did not reach placement {point} on {name}")
 
 
 def resize(page: Page, width: int) -> None:

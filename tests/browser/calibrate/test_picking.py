@@ -1,12 +1,23 @@
 """Picking on three linked plots by pointer, keyboard and touch, and undo."""
 
+import math
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from apps.placement.models import FrontVersion
-from tests.browser.calibrate.acts import SCREENS, click, drawn, expect_picks, opened, screen, spot
+from tests.browser.calibrate.acts import (
+    SCREENS,
+    WIDENED,
+    aim,
+    click,
+    drawn,
+    expect_picks,
+    opened,
+    screen,
+    spot,
+)
 from tests.browser.conftest import Visitor
 from tests.browser.screenshots import pick_on_screens
 from tests.dashboard import fronts
@@ -35,6 +46,23 @@ def test_a_pick_is_numbered_on_every_screen_and_counts_for_its_own(page: Page) -
     expect(screen(page, "D-C").locator(".pick")).to_have_class(re.compile("linked"))
     expect(page.locator("#cal-count")).to_have_text("P-D 1, P-C 0, D-C 0; 3 each")
     expect_picks(page, 3)
+
+
+def test_a_click_picks_what_was_aimed_at_when_a_result_moves_the_axes(page: Page) -> None:
+    aim(page, "D-C", 5)
+    before = spot(page, "D-C", 5)
+    page.evaluate(WIDENED, 0.2)
+    assert math.dist(before, spot(page, "D-C", 5)) > 20
+    page.mouse.down()
+    page.mouse.up()
+    expect_picks(page, 5)
+
+
+def test_a_moved_pointer_picks_from_the_axes_of_now(page: Page) -> None:
+    aim(page, "D-C", 5)
+    page.evaluate(WIDENED, 0.2)
+    click(page, "D-C", 2)
+    expect_picks(page, 2)
 
 
 def test_the_same_placement_may_count_on_two_screens(page: Page) -> None:

@@ -16,6 +16,7 @@ const REACH_PX = { mouse: 14, touch: 26, pen: 18 };
 export function startScreens() {
   for (const host of document.querySelectorAll(".plot.screen")) frames.push(createFrame(host));
   nameFrames();
+  for (const topic of ["points", "zoom", "axes"]) subscribe(topic, forgetAim);
   subscribe("points", layOutAll);
   subscribe("zoom", layOutAll);
   subscribe("axes", () => {
@@ -98,10 +99,29 @@ function layOutAll() {
 
 /* ---- pointing ---- */
 
+/* What the last move of the pointer chose: { frame, at, name }. */
+let aim = null;
+
+function forgetAim() {
+  aim = null;
+}
+
+/* The placement that a click picks, or null. While the pointer rests, a solver result may move the axes; the click
+   still picks what the pointer chose before. */
+function target(frame, event) {
+  const [x, y] = positionIn(frame, event);
+  const isResting = aim?.frame === frame && Math.hypot(x - aim.at[0], y - aim.at[1]) < 1;
+  return isResting && event.pointerType !== "touch" ? aim.name : under(frame, event);
+}
+
+function positionIn(frame, event) {
+  const box = frame.svg.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}
+
 /* The placement under the pointer, or null. */
 function under(frame, event) {
-  const box = frame.svg.getBoundingClientRect();
-  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  const [x, y] = positionIn(frame, event);
   let [nearest, minDistance] = [null, (REACH_PX[event.pointerType] ?? REACH_PX.mouse) ** 2];
   const picked = model.draft.state.picks.map((pick) => model.points.at.get(pick.point));
   const compare = (i) => {
@@ -190,6 +210,7 @@ function onMove(frame, event) {
   }
   if (event.pointerType === "touch") return;
   const name = under(frame, event);
+  aim = { frame, at: positionIn(frame, event), name };
   frame.svg.classList.toggle("over", name !== null);
   if (name !== model.hover || name !== null) point(name, frame);
 }
@@ -203,7 +224,7 @@ function onPress(frame, event) {
 function onRelease(frame, event) {
   if (!model.points || event.button) return;
   if (endZoom(event) || endDrag() || endLasso()) return;
-  const name = under(frame, event);
+  const name = target(frame, event);
   if (name === null) return;
   if (event.altKey !== (model.mode === "reject")) model.draft.reject([name], model.points.name(name));
   else model.draft.accept(name, frame.name, model.points.name(name));
