@@ -31,7 +31,7 @@ def classify() -> int:
 @shared_task(name="execution.frame")
 def frame() -> None:
     """Store a frame of the cluster once each cluster minute."""
-    frames.store_frame()
+    frames.store_due_frame()
 
 
 @shared_task(name="execution.sample_system")

@@ -7,7 +7,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from apps.execution.services import frame_gaps
-from apps.execution.services.frames import store_frame
+from apps.execution.services.frames import MAX_PAUSE_S, store_due_frame, store_frame
 from apps.execution.tasks import prune
 from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import ChangeKind, ClusterFrame, Server, ServerState
@@ -32,6 +32,33 @@ def test_one_frame_is_stored_per_cluster_minute() -> None:
     assert store_frame()
     remaining = ClusterFrame.objects.order_by("cluster_s").values_list("cluster_s", flat=True)
     assert list(remaining) == [120.0, 180.0]
+
+
+@pytest.mark.parametrize(
+    ("read_s", "age_s", "is_stored"),
+    [
+        (0.1, 4.5, False),  # 2 % of wall time is 0.1 s of 5 s
+        (0.1, 5.5, True),
+        (0.001, 0.5, True),
+        (9.0, MAX_PAUSE_S - 1.0, False),
+        (9.0, MAX_PAUSE_S + 1.0, True),
+        (9.0, -60.0, True),  # the clock of the machine was set back
+    ],
+)
+def test_frames_take_a_bounded_share_of_wall_time(
+    read_s: float, age_s: float, is_stored: bool
+) -> None:
+    factories.server()
+    at(120.0)
+    assert store_due_frame()
+    frame = ClusterFrame.objects.get()
+    frame.at, frame.facts["read_s"] = timezone.now() - timedelta(seconds=age_s), read_s
+    frame.save()
+    at(300.0)
+    assert store_due_frame() is is_stored
+    minutes = [120.0, 180.0, 240.0, 300.0] if is_stored else [120.0]
+    stored = ClusterFrame.objects.order_by("cluster_s").values_list("cluster_s", flat=True)
+    assert list(stored) == minutes
 
 
 def test_an_empty_cluster_has_no_frame() -> None:
@@ -95,7 +122,9 @@ def test_facts_count_jobs_targets_and_reasons() -> None:
     factories.job(state="queued", reason_code="LocalityShort")
     factories.job(state="submitted", reason_code="")
     store_frame()
-    assert ClusterFrame.objects.get().facts == {
+    facts = ClusterFrame.objects.get().facts
+    assert 0.0 < facts.pop("read_s") < 60.0
+    assert facts == {
         "jobs": {"running": 3, "succeeded": 1, "queued": 1, "submitted": 1},
         "targets": {"met": 1, "measured": 2},
         "waiting": {"LocalityShort": 1, "None": 1},

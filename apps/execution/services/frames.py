@@ -1,5 +1,6 @@
 """Frames of the time-lapse: the state of the cluster once per cluster minute."""
 
+import time
 from typing import Final
 
 from apps.common.infrastructure.database import database_now, fetch_rows
@@ -15,6 +16,8 @@ from apps.inventory.models import ClusterFrame
 from apps.inventory.selectors import cluster_now, log_position, server_usage
 from apps.workloads.selectors import job_counts
 
+MAX_SHARE: Final = 0.02  # of wall time for reading frames
+MAX_PAUSE_S: Final = 10.0  # wall seconds between two frames, however long one takes
 _TARGETS: Final = """
 SELECT count(*) FILTER (WHERE attainment >= 1), count(*) FROM workloads_job
 WHERE state = 'running' AND attainment IS NOT NULL
@@ -25,13 +28,29 @@ WHERE state IN ('submitted', 'profiling', 'queued') GROUP BY reason_code
 """
 
 
+def store_due_frame() -> bool:
+    """Store a frame, unless that would take more than `MAX_SHARE` of the wall time.
+
+    A frame reads all servers. Minutes of a large cluster whose time runs fast are left out, for at
+    most `MAX_PAUSE_S`; the next frame fills them.
+    """
+    last = ClusterFrame.objects.order_by("cluster_s").only("at", "facts").last()
+    if last is not None:
+        pause_s = min(MAX_PAUSE_S, last.facts.get("read_s", 0.0) / MAX_SHARE)
+        if 0.0 <= (database_now() - last.at).total_seconds() < pause_s:
+            return False
+    return store_frame()
+
+
 def store_frame() -> bool:
     """Store the frame of this cluster minute, and those missed since the last one.
 
     Returns False if the frame exists or there are no servers. ``facts`` of a frame: ``jobs`` by
     state, ``targets`` (met and measured, of running jobs), ``waiting`` jobs by reason, the
-    ``log_position`` of the change log, and ``filled`` if it was missed.
+    ``log_position`` of the change log, ``read_s`` (wall seconds to read it), and ``filled`` if it
+    was missed.
     """
+    began = time.perf_counter()
     now = database_now()
     minute_s = FRAME_S * (cluster_now() // FRAME_S)
     if ClusterFrame.objects.filter(cluster_s=minute_s).exists():
@@ -47,6 +66,7 @@ def store_frame() -> bool:
         "targets": {"met": met, "measured": measured},
         "waiting": {reason or "None": count for reason, count in fetch_rows(_WAITING_BY_REASON)},
         "log_position": position,
+        "read_s": time.perf_counter() - began,
     }
     frame = ClusterFrame(
         at=now,
