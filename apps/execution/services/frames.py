@@ -29,10 +29,11 @@ WHERE state IN ('submitted', 'profiling', 'queued') GROUP BY reason_code
 
 
 def store_due_frame() -> bool:
-    """Store a frame, unless that would take more than `MAX_SHARE` of the wall time.
+    """Store a frame, unless reading frames would then take more than `MAX_SHARE` of the wall time.
 
-    A frame reads all servers. Minutes of a large cluster whose time runs fast are left out, for at
-    most `MAX_PAUSE_S`; the next frame fills them.
+    A frame reads all servers, so a large cluster whose time runs fast has no frame for some
+    minutes; the next frame fills them. If reading takes longer than `MAX_SHARE` of `MAX_PAUSE_S`,
+    a frame is stored once in `MAX_PAUSE_S`. Returns whether a frame was stored.
     """
     last = ClusterFrame.objects.order_by("cluster_s").only("at", "facts").last()
     if last is not None:

@@ -34,7 +34,7 @@ LAID_OUT = f"""async ([expected]) => {{
     if (innerWidth !== expected) return false;
     return frames.every(({{ host, width }}) => width === host.clientWidth);
 }}"""
-# What a finished plan far from the front does to the axes.
+# Widens the axes, as a finished plan does whose effect lies far from the front.
 WIDENED = f"""async (share) => {{
     const {{ model, publish }} = await import("{MODULES}/model.js");
     const [before, after] = [1, share].map((part) =>
@@ -42,6 +42,13 @@ WIDENED = f"""async (share) => {{
             [o, low - (high - low) * (1 - part)])));
     model.trail = [{{ name: "plan", verdict: "kept", before, after }}];
     publish("trail");
+}}"""
+# Zooms to where no placement is.
+ZOOMED = f"""async () => {{
+    const {{ model, publish }} = await import("{MODULES}/model.js");
+    const high = model.points.extent.D[1];
+    model.zoom = {{ D: [high + 1, high + 2] }};
+    publish("zoom");
 }}"""
 NEWS = """document.dispatchEvent(
     new CustomEvent("berth:event", { detail: { name: "front.updated" } }))"""
