@@ -41,7 +41,7 @@ def answering(page: Page, **said: Any) -> None:
             route.continue_()
             return
         body = route.fetch().json()
-        if body["answer"]:
+        if body.get("answer"):
             body["answer"] |= said
         route.fulfill(json=body)
 
@@ -188,3 +188,60 @@ def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -
     page.locator("#cal-preview-stop").click(timeout=60_000)
     expect(page.locator("#cal-preview-sub")).to_contain_text("Stopped")
     expect(page.locator("#cal-preview-progress")).to_be_hidden()
+
+
+def test_a_stopped_preview_is_searched_again(page: Page) -> None:
+    again = page.get_by_role("button", name="Search again")
+    stopped_at_first: list[Route] = []
+
+    def stop_first(route: Route) -> None:
+        if stopped_at_first or route.request.method != "GET":
+            route.continue_()
+            return
+        stopped_at_first.append(route)
+        response = route.fetch()
+        body = {**response.json(), "answer": None, "state": "stopped"}
+        route.fulfill(response=response, json=body)
+
+    pick_nine(page)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
+    page.route(re.compile(r"/api/v1/previews/[^/]+/$"), stop_first)
+    page.reload()  # one preview of all picks
+    expect(page.locator("#cal-preview-sub")).to_contain_text("ended without a result")
+    again.click()
+    expect(again).to_be_hidden()
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
+
+
+# The first request to search takes a second longer.
+DELAYS_FIRST = """(() => {
+    const send = window.fetch;
+    let count = 0;
+    window.order = [];
+    window.fetch = async (path, options = {}) => {
+        if (options.method !== "POST" || !String(path).endsWith("/api/v1/previews/"))
+            return send(path, options);
+        count += 1;
+        const turn = count;
+        window.order.push(`sent ${turn}`);
+        if (turn === 1) await new Promise((resolve) => setTimeout(resolve, 1000));
+        const answer = await send(path, options);
+        window.order.push(`answered ${turn}`);
+        return answer;
+    };
+})()"""
+FIRST_IS_SENT = "() => window.order.length === 1"
+ALL_ARE_ANSWERED = "() => window.order.length === 4"
+
+
+def test_a_delayed_request_cannot_stop_the_preview_of_later_weights(page: Page) -> None:
+    """The server stops a user's previous preview, whichever request arrives last."""
+    pick_nine(page)
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
+    page.add_init_script(DELAYS_FIRST)
+    page.reload()
+    page.wait_for_function(FIRST_IS_SENT)
+    page.get_by_role("button", name="Remove pick 9").click()
+    page.wait_for_function(ALL_ARE_ANSWERED)
+    assert page.evaluate("window.order") == ["sent 1", "answered 1", "sent 2", "answered 2"]
+    expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)

@@ -29,7 +29,7 @@ from apps.placement.services.rebalancing.planner import (
 )
 
 RETENTION_S: Final = 600
-START_TIMEOUT_S: Final = 5.0  # a preview that no worker has started by then is discarded
+START_TIMEOUT_S: Final = 30.0  # a preview that no worker has started by then has failed
 HEARTBEAT_TIMEOUT_S: Final = 15  # since the last heartbeat, until its worker counts as lost
 IDLE_TIMEOUT_S: Final = 20  # since the last poll, until the search stops
 FIRST_ANSWER_S: Final = 1.5  # time of the first answer, including reading the cluster

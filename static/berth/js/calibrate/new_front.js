@@ -5,19 +5,17 @@ import { clusterTime } from "../format.js";
 import { showProblem } from "../notices.js";
 
 export function startNewFront() {
-  const dialog = byId("cal-new-dialog");
-  if (!dialog) return;
-  for (const id of ["cal-new", "cal-first"])
-    byId(id)?.addEventListener("click", () => {
-      byId("nf-error").hidden = true;
-      dialog.showModal();
-    });
   startTimeSlider();
-  for (const radio of dialog.querySelectorAll("[name=nf-when]")) radio.addEventListener("change", showPast);
+  for (const radio of document.querySelectorAll("[name=nf-when]")) radio.addEventListener("change", showPast);
   byId("nf-form").addEventListener("submit", (event) => {
     event.preventDefault();
     startSearch();
   });
+}
+
+export function openNewFront() {
+  byId("nf-error").hidden = true;
+  byId("cal-new-dialog").showModal();
 }
 
 const chosen = () => document.querySelector("[name=nf-when]:checked").value;

@@ -12,6 +12,7 @@ const REFINING_POLL_MS = 1000;
 const NO_CHANGES = "The preview changes nothing.";
 let run = 0; // number of the current preview
 let previewId = null;
+let sent = null; // the last request to search
 let lastRequest = "";
 let changedAt = -DELAY_MS; // when the weights changed last
 let answerSeconds = 0; // from the request to the answer shown
@@ -32,6 +33,7 @@ export function startPreview() {
   subscribe("checked", showAgain);
   byId("cal-racks").addEventListener("change", onChange);
   byId("cal-preview-stop").addEventListener("click", () => stop());
+  byId("cal-preview-again").addEventListener("click", request);
   document.addEventListener("berth:theme", () => {
     showAgain();
   });
@@ -90,16 +92,21 @@ function stop() {
     `${answer ? `Stopped after ${qualityText(answer)}` : "Stopped before the first result"}. ${NO_CHANGES}`,
     null,
   );
+  offerAgain();
 }
 
+/* Search. Only one request is sent at a time: the server stops the search that was requested before. */
 async function request() {
   run += 1;
   const current = run;
   showStatus(`Searching for migrations worth their cost. ${NO_CHANGES}`, 0);
   answers(); // loaded during the search
   try {
+    await Promise.allSettled([sent]);
+    if (current !== run) return;
     const body = { weights: model.derived.weights, racks: racks(), limit_seconds: LIMIT_S };
-    const { value } = await call("POST", "/api/v1/previews/", body);
+    sent = call("POST", "/api/v1/previews/", body);
+    const { value } = await sent;
     if (current !== run) {
       deletePreview(value.id);
       return;
@@ -111,6 +118,7 @@ async function request() {
     if (!(error instanceof ApiError)) throw error;
     previewId = null;
     showStatus(`${problemText(error.problem)}. ${NO_CHANGES}`, null);
+    offerAgain();
   }
 }
 
@@ -155,6 +163,12 @@ function showEnd({ state, answer, problem }) {
   if (state === "failed") text = `The preview failed: ${problem || "the search ended with an error"}. ${NO_CHANGES}`;
   else if (answer) text = `${NO_CHANGES} ${state === "done" ? "Finished" : "Stopped"} after ${qualityText(answer)}.`;
   showStatus(text, null);
+  if (state !== "done") offerAgain();
+}
+
+/* Offer to search again, until the next status is shown. */
+function offerAgain() {
+  byId("cal-preview-again").hidden = false;
 }
 
 /* Show a text, and the progress bar unless `elapsed` is null. */
@@ -163,6 +177,7 @@ function showStatus(text, elapsed) {
   const bar = byId("cal-preview-progress");
   bar.hidden = elapsed === null;
   byId("cal-preview-stop").hidden = elapsed === null;
+  byId("cal-preview-again").hidden = true;
   if (elapsed === null) return;
   const share = Math.min(1, elapsed / LIMIT_S);
   bar.setAttribute("aria-valuenow", String(Math.round(share * LIMIT_S)));

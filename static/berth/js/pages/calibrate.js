@@ -8,7 +8,6 @@ import { Draft } from "../calibrate/draft.js";
 import { showDraft, startFronts } from "../calibrate/fronts.js";
 import { model } from "../calibrate/model.js";
 import { startModes } from "../calibrate/modes.js";
-import { startNewFront } from "../calibrate/new_front.js";
 import { startPicks } from "../calibrate/picks.js";
 import { addObjectives, startPlotAxes } from "../calibrate/plot_axes.js";
 import { startPreview } from "../calibrate/preview.js";
@@ -21,7 +20,7 @@ import { startSets } from "../calibrate/sets.js";
 import { startTrail } from "../calibrate/trail.js";
 import { startWeights } from "../calibrate/weights.js";
 import { startZoom } from "../calibrate/zoom.js";
-import { byId } from "../dom.js";
+import { byId, once } from "../dom.js";
 
 const STARTS = [
   startPlotAxes, // before what uses the axes
@@ -42,9 +41,16 @@ const STARTS = [
   startActivation,
 ];
 
+const newFront = once(async () => {
+  const piece = await import("../calibrate/new_front.js");
+  piece.startNewFront();
+  return piece;
+});
+
 export async function start() {
   model.page = byId("calibrate");
-  startNewFront();
+  for (const id of ["cal-new", "cal-first"])
+    byId(id)?.addEventListener("click", async () => (await newFront()).openNewFront());
   if (!model.page.dataset.front) return;
   addObjectives();
   model.draft = new Draft(model.page.dataset.front, (action) => {
