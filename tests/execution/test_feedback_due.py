@@ -1,12 +1,16 @@
 """Which jobs the feedback loop observes, and when."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.classification.models import PredictionError
+from apps.common.infrastructure.database import fetch_rows
 from apps.execution.core.telemetry import EVERY_S
 from apps.execution.services import feedback
 from apps.execution.services.feedback import update_from_feedback
@@ -97,3 +101,28 @@ def test_only_the_newest_ended_jobs_are_considered(
     newest = world.ran()
     update_from_feedback()
     assert set(PredictionError.objects.values_list("job_id", flat=True)) == {newest.id}
+
+
+def test_observations_are_looked_up_for_a_sample_of_the_jobs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feedback, "MOST", 1)
+    for _ in range(6):
+        world.running(since_s=now() - 700.0)
+        world.ran()
+    with CaptureQueriesContext(connection) as queries:
+        update_from_feedback()
+    (due,) = [query["sql"] for query in queries if "random()" in query["sql"]]
+    ((plan,),) = fetch_rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {due}")
+    lookups = [
+        node["Actual Loops"]
+        for node in plan_nodes(plan[0]["Plan"])
+        if node.get("Relation Name") == PredictionError._meta.db_table
+    ]
+    assert lookups == [2 * feedback.MOST / feedback.SHARE_DUE]
+
+
+def plan_nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", []):
+        yield from plan_nodes(child)

@@ -48,11 +48,14 @@ NEWEST_ENDED: Final = 4096  # ended jobs that are considered at once
 # Jobs of each application that are observed at once, of running and of ended ones each: a random
 # sample if more are due. An application learns from its newest ones, and forgets the others.
 MOST: Final = MAX_OBSERVATIONS
+SHARE_DUE: Final = (
+    0.25  # of the jobs that are considered: with fewer due, fewer than `MOST` are found
+)
 CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a
 # profile, and its kind and target match. After a migration, or after it was given units, it is
-# observed again, on its new allocations.
+# observed again, on its new allocations. Whether it is due is looked up for a random sample only.
 _DUE_JOBS: Final = """
 WITH candidate AS (
     SELECT * FROM workloads_job WHERE state = 'running'
@@ -60,28 +63,35 @@ WITH candidate AS (
         SELECT * FROM workloads_job
         WHERE state = 'succeeded' AND finished_at > now() - make_interval(secs => %(within_s)s)
         ORDER BY finished_at DESC LIMIT %(newest)s)
+), sampled AS (
+    SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
+           j.duration_s, j.attempts, j.started_s, j.finished_s, j.grown_s, j.state, a.kind,
+           row_number() OVER (PARTITION BY j.application_id, j.state
+                              ORDER BY random()) AS place
+    FROM candidate j
+    JOIN workloads_application a ON a.id = j.application_id
+    JOIN classification_profile p ON p.application_id = a.id AND p.is_current
+    WHERE j.units_pending = 0
+      AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
+                      ELSE j.target_kind IN ('completion_time', 'best_effort')
+                               AND j.input_bytes > 0
+                           OR j.target_kind = 'ips' AND a.kind = 'single_node' END
 ), observable AS (
     SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
-           j.duration_s, j.attempts, j.started_s, a.kind, j.grown_s IS NULL AS is_whole,
+           j.duration_s, j.attempts, j.started_s, j.kind, j.grown_s IS NULL AS is_whole,
            CASE WHEN j.state = 'succeeded' THEN j.finished_s END AS finished_s,
            coalesce(e.number, 0) AS number,
            greatest(e.cluster_s, j.started_s, m.moved_s, j.grown_s) AS since_s,
            coalesce(e.cluster_s >= greatest(j.started_s, m.moved_s, j.grown_s), false)
                AS is_continued
-    FROM candidate j
-    JOIN workloads_application a ON a.id = j.application_id
-    JOIN classification_profile p ON p.application_id = a.id AND p.is_current
+    FROM sampled j
     LEFT JOIN LATERAL (
         SELECT number, cluster_s FROM classification_predictionerror
         WHERE job_id = j.id ORDER BY number DESC LIMIT 1) e ON true
     CROSS JOIN LATERAL (
         SELECT max(ended_s) AS moved_s FROM execution_migration
         WHERE job_id = j.id AND started_s IS NOT NULL) m
-    WHERE j.units_pending = 0
-      AND CASE a.kind WHEN 'latency_critical' THEN j.target_kind = 'throughput_latency'
-                      ELSE j.target_kind IN ('completion_time', 'best_effort')
-                               AND j.input_bytes > 0
-                           OR j.target_kind = 'ips' AND a.kind = 'single_node' END
+    WHERE j.place <= %(considered)s
 ), due AS (
     SELECT *, row_number() OVER (PARTITION BY application_id, finished_s IS NULL
                                  ORDER BY random()) AS place
@@ -190,6 +200,7 @@ def _due_jobs() -> list[_DueJob]:
         "every_s": EVERY_S,
         "first_s": FIRST_S,
         "most": MOST,
+        "considered": math.ceil(MOST / SHARE_DUE),
     }
     return [_read_due(row) for row in fetch_rows(_DUE_JOBS, parameters)]
 
