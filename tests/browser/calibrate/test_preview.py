@@ -190,24 +190,27 @@ def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -
     expect(page.locator("#cal-preview-progress")).to_be_hidden()
 
 
-def test_a_stopped_preview_is_searched_again(page: Page) -> None:
+def test_a_failed_preview_is_searched_again(page: Page) -> None:
     again = page.get_by_role("button", name="Search again")
-    stopped_at_first: list[Route] = []
+    failed_at_first: list[Route] = []
 
-    def stop_first(route: Route) -> None:
-        if stopped_at_first or route.request.method != "GET":
+    def fail_first(route: Route) -> None:
+        if failed_at_first or route.request.method != "GET":
             route.continue_()
             return
-        stopped_at_first.append(route)
+        failed_at_first.append(route)
         response = route.fetch()
-        body = {**response.json(), "answer": None, "state": "stopped"}
+        problem = "No worker was free. Try again."
+        body = {**response.json(), "answer": None, "state": "failed", "problem": problem}
         route.fulfill(response=response, json=body)
 
     pick_nine(page)
     expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
-    page.route(re.compile(r"/api/v1/previews/[^/]+/$"), stop_first)
+    page.route(re.compile(r"/api/v1/previews/[^/]+/$"), fail_first)
     page.reload()  # one preview of all picks
-    expect(page.locator("#cal-preview-sub")).to_contain_text("ended without a result")
+    expect(page.locator("#cal-preview-sub")).to_have_text(
+        "The preview failed: No worker was free. Try again. The preview changes nothing."
+    )
     again.click()
     expect(again).to_be_hidden()
     expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)

@@ -160,7 +160,7 @@ function showProgress({ state, answer }, elapsed) {
 
 function showEnd({ state, answer, problem }) {
   let text = `The search ended without a result. ${NO_CHANGES}`;
-  if (state === "failed") text = `The preview failed: ${problem || "the search ended with an error"}. ${NO_CHANGES}`;
+  if (state === "failed") text = `The preview failed: ${problem || "the search ended with an error."} ${NO_CHANGES}`;
   else if (answer) text = `${NO_CHANGES} ${state === "done" ? "Finished" : "Stopped"} after ${qualityText(answer)}.`;
   showStatus(text, null);
   if (state !== "done") offerAgain();
