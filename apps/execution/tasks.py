@@ -30,7 +30,7 @@ def classify() -> int:
 
 @shared_task(name="execution.frame")
 def frame() -> None:
-    """Store a frame of the cluster once each cluster minute."""
+    """Store a frame of the cluster if one is due."""
     frames.store_due_frame()
 
 

@@ -93,6 +93,19 @@ def test_of_many_jobs_of_an_application_a_sample_is_observed(
     assert [len(jobs & running) for jobs in observed] == [2, 1]
 
 
+def test_jobs_that_began_too_late_take_no_place_in_the_sample(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feedback, "MOST", 1)
+    monkeypatch.setattr(feedback, "SHARE_DUE", 1.0)
+    for _ in range(7):
+        world.running(since_s=now() - 60.0)
+    job = world.running(since_s=now() - 700.0)
+    factories.sample(job, now() - 10.0, progress=0.1)
+    update_from_feedback()
+    assert set(PredictionError.objects.values_list("job_id", flat=True)) == {job.id}
+
+
 def test_only_the_newest_ended_jobs_are_considered(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from apps.execution import tasks
 from apps.execution.services import frame_gaps
 from apps.execution.services.frames import MAX_PAUSE_S, store_due_frame, store_frame
-from apps.execution.tasks import prune
 from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import ChangeKind, ClusterFrame, Server, ServerState
 from apps.inventory.services import NewChange, append_changes
@@ -59,6 +59,16 @@ def test_frames_take_a_bounded_share_of_wall_time(
     minutes = [120.0, 180.0, 240.0, 300.0] if is_stored else [120.0]
     stored = ClusterFrame.objects.order_by("cluster_s").values_list("cluster_s", flat=True)
     assert list(stored) == minutes
+
+
+def test_the_task_stores_no_frame_that_is_not_due() -> None:
+    factories.server()
+    at(120.0)
+    tasks.frame()
+    ClusterFrame.objects.update(facts={"read_s": 1.0})
+    at(300.0)
+    tasks.frame()
+    assert ClusterFrame.objects.count() == 1
 
 
 def test_an_empty_cluster_has_no_frame() -> None:
@@ -210,5 +220,5 @@ def test_old_frames_are_deleted(settings: Settings) -> None:
     at(14 * 86_400.0 + 600.0)
     factories.frame(540.0, [0.5])
     factories.frame(600.0, [0.5])
-    prune()
+    tasks.prune()
     assert ClusterFrame.objects.get().cluster_s == 600.0

@@ -55,7 +55,8 @@ CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a
 # profile, and its kind and target match. After a migration, or after it was given units, it is
-# observed again, on its new allocations. Whether it is due is looked up for a random sample only.
+# observed again, on its new allocations. A random sample of those that have run for long enough is
+# looked up.
 _DUE_JOBS: Final = """
 WITH candidate AS (
     SELECT * FROM workloads_job WHERE state = 'running'
@@ -76,6 +77,9 @@ WITH candidate AS (
                       ELSE j.target_kind IN ('completion_time', 'best_effort')
                                AND j.input_bytes > 0
                            OR j.target_kind = 'ips' AND a.kind = 'single_node' END
+      AND CASE j.state WHEN 'succeeded' THEN j.finished_s ELSE %(now_s)s END
+              - greatest(j.started_s, j.grown_s)
+          >= CASE j.state WHEN 'succeeded' THEN %(ended_s)s ELSE %(first_s)s END
 ), observable AS (
     SELECT j.id, j.application_id, j.target, j.target_kind, j.input_bytes, j.tasks_total, j.units,
            j.duration_s, j.attempts, j.started_s, j.kind, j.grown_s IS NULL AS is_whole,

@@ -1,4 +1,4 @@
-"""Frames of the time-lapse: the state of the cluster once per cluster minute."""
+"""Frames of the time-lapse: the state of the cluster in each cluster minute."""
 
 import time
 from typing import Final
@@ -32,8 +32,9 @@ def store_due_frame() -> bool:
     """Store a frame, unless reading frames would then take more than `MAX_SHARE` of the wall time.
 
     A frame reads all servers, so a large cluster whose time runs fast has no frame for some
-    minutes; the next frame fills them. If reading takes longer than `MAX_SHARE` of `MAX_PAUSE_S`,
-    a frame is stored once in `MAX_PAUSE_S`. Returns whether a frame was stored.
+    minutes; the next frame fills them, unless servers were added or removed meanwhile. If reading
+    takes longer than `MAX_SHARE` of `MAX_PAUSE_S`, a frame is stored once in `MAX_PAUSE_S`.
+    Returns whether a frame was stored.
     """
     last = ClusterFrame.objects.order_by("cluster_s").only("at", "facts").last()
     if last is not None:

@@ -188,17 +188,21 @@ def test_a_preview_can_be_stopped(page: Page, monkeypatch: pytest.MonkeyPatch) -
     page.locator("#cal-preview-stop").click(timeout=60_000)
     expect(page.locator("#cal-preview-sub")).to_contain_text("Stopped")
     expect(page.locator("#cal-preview-progress")).to_be_hidden()
+    again = page.get_by_role("button", name="Search again")
+    expect(again).to_be_focused()
+    again.press("Enter")
+    expect(page.locator("#cal-preview-stop")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#cal-preview-sub")).to_contain_text("Stopped")
 
 
 def test_a_failed_preview_is_searched_again(page: Page) -> None:
-    again = page.get_by_role("button", name="Search again")
-    failed_at_first: list[Route] = []
+    failing = [True]
 
-    def fail_first(route: Route) -> None:
-        if failed_at_first or route.request.method != "GET":
+    def fail(route: Route) -> None:
+        if not failing[0] or route.request.method != "GET":
             route.continue_()
             return
-        failed_at_first.append(route)
         response = route.fetch()
         problem = "No worker was free. Try again."
         body = {**response.json(), "answer": None, "state": "failed", "problem": problem}
@@ -206,19 +210,22 @@ def test_a_failed_preview_is_searched_again(page: Page) -> None:
 
     pick_nine(page)
     expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
-    page.route(re.compile(r"/api/v1/previews/[^/]+/$"), fail_first)
+    page.route(re.compile(r"/api/v1/previews/[^/]+/$"), fail)
     page.reload()  # one preview of all picks
     expect(page.locator("#cal-preview-sub")).to_have_text(
         "The preview failed: No worker was free. Try again. The preview changes nothing."
     )
+    failing[0] = False
+    again = page.get_by_role("button", name="Search again")
     again.click()
     expect(again).to_be_hidden()
     expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
 
 
-# The first request to search takes a second longer.
-DELAYS_FIRST = """(() => {
+# The first request to search is sent when the test releases it.
+HOLDS_FIRST = """(() => {
     const send = window.fetch;
+    const released = new Promise((resolve) => { window.release = resolve; });
     let count = 0;
     window.order = [];
     window.fetch = async (path, options = {}) => {
@@ -227,7 +234,7 @@ DELAYS_FIRST = """(() => {
         count += 1;
         const turn = count;
         window.order.push(`sent ${turn}`);
-        if (turn === 1) await new Promise((resolve) => setTimeout(resolve, 1000));
+        if (turn === 1) await released;
         const answer = await send(path, options);
         window.order.push(`answered ${turn}`);
         return answer;
@@ -235,16 +242,19 @@ DELAYS_FIRST = """(() => {
 })()"""
 FIRST_IS_SENT = "() => window.order.length === 1"
 ALL_ARE_ANSWERED = "() => window.order.length === 4"
+LATER_MS = 2_000  # after a change of the weights, until a request that waits for nothing is sent
 
 
 def test_a_delayed_request_cannot_stop_the_preview_of_later_weights(page: Page) -> None:
     """The server stops a user's previous preview, whichever request arrives last."""
     pick_nine(page)
     expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)
-    page.add_init_script(DELAYS_FIRST)
+    page.add_init_script(HOLDS_FIRST)
     page.reload()
     page.wait_for_function(FIRST_IS_SENT)
     page.get_by_role("button", name="Remove pick 9").click()
+    page.wait_for_timeout(LATER_MS)
+    page.evaluate("() => window.release()")
     page.wait_for_function(ALL_ARE_ANSWERED)
-    assert page.evaluate("window.order") == ["sent 1", "answered 1", "sent 2", "answered 2"]
+    assert page.evaluate("() => window.order") == ["sent 1", "answered 1", "sent 2", "answered 2"]
     expect(page.locator("#cal-maps")).to_be_attached(timeout=60_000)

@@ -6,11 +6,11 @@ import { showProblem, toast } from "../notices.js";
 import { forgetDeleted } from "./left_out.js";
 import { mayChange, publish } from "./model.js";
 import { formatRaw, hasObjectives, isObjective, NAMES, OBJECTIVES, RULES } from "./objectives.js";
+import { requestPreview } from "./preview.js";
 import { comparedSets, parentName, pickCount } from "./set_list.js";
 import { SETS_URL } from "./sets.js";
 
 const PREVIEW_LIMIT_S = 2;
-const MAX_POLLS = 40;
 const POLL_MS = 250;
 
 /* Show the columns, then fill in the results one by one until the dialog is closed. */
@@ -111,16 +111,15 @@ function checkRequest(set) {
 
 async function previewResult({ weights }) {
   if (!mayChange()) return ["requires the role operator"];
-  const { id } = (await call("POST", "/api/v1/previews/", { weights, racks: [], limit_seconds: PREVIEW_LIMIT_S }))
-    .value;
-  for (let polls = 0; polls < MAX_POLLS; polls += 1) {
+  const id = await requestPreview({ weights, racks: [], limit_seconds: PREVIEW_LIMIT_S });
+  while (byId("cal-compare-dialog").open) {
     const { state, answer, problem } = (await call("GET", `/api/v1/previews/${id}/`)).value;
     if (!["waiting", "searching"].includes(state)) return answer ? answerLines(answer) : [problem || "no result"];
     await new Promise((resolve) => {
       setTimeout(resolve, POLL_MS);
     });
   }
-  return ["timed out"];
+  return ["stopped"];
 }
 
 const answerLines = ({ before, after, moves, gap }) => [

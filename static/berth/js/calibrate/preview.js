@@ -12,7 +12,7 @@ const REFINING_POLL_MS = 1000;
 const NO_CHANGES = "The preview changes nothing.";
 let run = 0; // number of the current preview
 let previewId = null;
-let sent = null; // the last request to search
+let lastSent = null; // the answer to the last request to search
 let lastRequest = "";
 let changedAt = -DELAY_MS; // when the weights changed last
 let answerSeconds = 0; // from the request to the answer shown
@@ -32,8 +32,14 @@ export function startPreview() {
   subscribe("reach", showAgain);
   subscribe("checked", showAgain);
   byId("cal-racks").addEventListener("change", onChange);
-  byId("cal-preview-stop").addEventListener("click", () => stop());
-  byId("cal-preview-again").addEventListener("click", request);
+  byId("cal-preview-stop").addEventListener("click", () => {
+    stop();
+    byId("cal-preview-again").focus();
+  });
+  byId("cal-preview-again").addEventListener("click", () => {
+    request();
+    byId("cal-preview-stop").focus();
+  });
   document.addEventListener("berth:theme", () => {
     showAgain();
   });
@@ -95,23 +101,29 @@ function stop() {
   offerAgain();
 }
 
-/* Search. Only one request is sent at a time: the server stops the search that was requested before. */
+/* Request a preview, if it is still wanted when earlier requests have been answered: the server stops the preview that
+   it started before, and requests may overtake each other. Returns its id, or null. */
+export function requestPreview(body, isWanted = () => true) {
+  const sent = Promise.allSettled([lastSent]).then(async () =>
+    isWanted() ? (await call("POST", "/api/v1/previews/", body)).value.id : null,
+  );
+  lastSent = sent;
+  return sent;
+}
+
 async function request() {
   run += 1;
   const current = run;
   showStatus(`Searching for migrations worth their cost. ${NO_CHANGES}`, 0);
   answers(); // loaded during the search
   try {
-    await Promise.allSettled([sent]);
-    if (current !== run) return;
     const body = { weights: model.derived.weights, racks: racks(), limit_seconds: LIMIT_S };
-    sent = call("POST", "/api/v1/previews/", body);
-    const { value } = await sent;
+    const id = await requestPreview(body, () => current === run);
     if (current !== run) {
-      deletePreview(value.id);
+      if (id) deletePreview(id);
       return;
     }
-    previewId = value.id;
+    previewId = id;
     await poll(current, performance.now());
   } catch (error) {
     if (current !== run) return;

@@ -86,6 +86,7 @@ function addListeners(frame) {
   host.addEventListener("blur", () => point(null));
   new ResizeObserver(() => {
     if (host.clientWidth === frame.width) return;
+    forgetAim();
     layOut(frame);
     showRing();
   }).observe(host);
@@ -107,10 +108,10 @@ function forgetAim() {
 }
 
 /* The placement that a click picks, or null. While the pointer rests, a solver result may move the axes; the click
-   still picks what the pointer chose before. */
+   still picks what the pointer chose before, unless the arrow keys have chosen another since. */
 function target(frame, event) {
   const [x, y] = positionIn(frame, event);
-  const isResting = aim?.frame === frame && Math.hypot(x - aim.at[0], y - aim.at[1]) < 1;
+  const isResting = aim?.frame === frame && aim.name === model.hover && Math.hypot(x - aim.at[0], y - aim.at[1]) < 1;
   return isResting && event.pointerType !== "touch" ? aim.name : under(frame, event);
 }
 
