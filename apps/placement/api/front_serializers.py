@@ -8,8 +8,11 @@ import numpy as np
 from rest_framework import serializers
 
 from apps.common.api.representations import time
+from apps.common.infrastructure.warm_up import Kernels, warming
 from apps.inventory.core.snapshot import Ints
 from apps.operations.api.serializers import STATUSES
+from apps.operations.core.states import OperationStatus
+from apps.operations.models import Operation
 from apps.placement.core.front.moments import MAX_MOMENTS
 from apps.placement.core.problem.objectives import OBJECTIVES
 from apps.placement.models import Front, FrontSource, FrontVersion
@@ -22,6 +25,10 @@ MIN_BUDGET_S: Final = 0.1
 MAX_CLUSTER_S: Final = 1e12
 MAX_WINDOW_S: Final = 86_400.0
 HIDDEN: Final = "a job of another project"
+COMPILING: Final = (
+    "The kernels of the search are compiled first, once after an installation;"
+    " this takes about a minute"
+)
 SOURCES: Final = [(source.value, source.value) for source in FrontSource]
 
 
@@ -276,10 +283,18 @@ def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, A
         "operation": str(front.operation_id),
         "progress": operation.progress,
         "total": operation.total,
-        "message": operation.message,
+        "message": _message(operation),
         "problem": operation.problem,
         "versions": [_version(version) for version in versions],
     }
+
+
+def _message(operation: Operation) -> str:
+    """Return what a search does; while it waits, that its kernels are being compiled."""
+    is_waiting = operation.status == OperationStatus.PENDING
+    if is_waiting and Kernels.PLACEMENT in warming():
+        return COMPILING
+    return operation.message
 
 
 def represent_front(

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
+from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.placement.models import Front
 from tests.browser.calibrate.acts import (
     NEWS,
@@ -96,6 +97,15 @@ def test_an_unread_front_shows_no_time(visitor: Visitor) -> None:
     fronts.version(front, fronts.pattern(10))
     page = opened(visitor, front)
     expect(page.locator("#cal-workload")).to_contain_text("loading")
+
+
+def test_a_search_that_waits_for_its_kernels_says_so(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator, state="pending")
+    progress = visitor.visit(f"/calibrate/?front={front.id}").locator("#cal-progress")
+    expect(progress).to_contain_text("The search starts automatically.")
+    with warming_up(Kernels.PLACEMENT):
+        expect(progress).to_contain_text("kernels of the search are compiled first")
+    front.delete()
 
 
 def test_a_search_of_a_past_workload_is_started_and_stopped(page: Page, visitor: Visitor) -> None:

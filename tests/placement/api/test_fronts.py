@@ -15,7 +15,9 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
+from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.inventory.models import ClusterFrame
+from apps.placement.api.front_serializers import COMPILING
 from apps.placement.core.front.mix import mix_of
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance_file import instance_to_json
@@ -47,6 +49,15 @@ def body(**values: Any) -> dict[str, Any]:
         "budget_seconds": 2.0,
     }
     return {**defaults, **values}
+
+
+def test_a_front_that_waits_says_that_the_kernels_are_being_compiled(power: APIClient) -> None:
+    power.post(URL, body())
+    assert power.get(f"{URL}f-0001/").json()["message"] == ""
+    with warming_up(Kernels.PLACEMENT):
+        assert power.get(f"{URL}f-0001/").json()["message"] == COMPILING
+        search_next_front(nothing_runs, clock=ticking())
+        assert "compiled" not in power.get(f"{URL}f-0001/").json()["message"]
 
 
 def test_a_front_is_requested_searched_and_read(power: APIClient) -> None:

@@ -102,12 +102,13 @@ function progressTitle({ name, state, budget_seconds: budget }, share) {
   }[state];
 }
 
-function progressText({ state, history, versions, problem }) {
+function progressText({ state, message, history, versions, problem }) {
   const last = history.at(-1);
   const reached = last
     ? `Generation ${grouped(last.generation)}, ${counted(last.points, "placement")}, ${volumeText(last.hypervolume)}`
     : "Reading the cluster";
-  const parts = [state === "pending" ? "The search starts automatically. You can leave this page" : reached];
+  const waits = message || "The search starts automatically. You can leave this page";
+  const parts = [state === "pending" ? waits : reached];
   if (versions.length) parts.push(`You can pick placements${isRunning() ? " during the search" : ""}`);
   const failure = state === "failed" ? (problem?.detail ?? problem?.title ?? "") : "";
   return `${parts.join(". ")}. ${failure}`.trim();
