@@ -99,6 +99,13 @@ def test_an_unread_front_shows_no_time(visitor: Visitor) -> None:
     expect(page.locator("#cal-workload")).to_contain_text("loading")
 
 
+def test_a_front_of_one_placement_has_a_title_in_the_singular(visitor: Visitor) -> None:
+    front = fronts.front(by=visitor.site.world.operator)
+    fronts.version(front, fronts.pattern()[:1])
+    page = opened(visitor, front)
+    expect(page.locator("#cal-title")).to_have_text("1 placement; pick those you would accept")
+
+
 def test_a_search_that_waits_for_its_kernels_says_so(visitor: Visitor) -> None:
     front = fronts.front(by=visitor.site.world.operator, state="pending")
     progress = visitor.visit(f"/calibrate/?front={front.id}").locator("#cal-progress")

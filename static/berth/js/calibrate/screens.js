@@ -319,7 +319,7 @@ function showTitles() {
   if (!model.points) return;
   const { picks } = model.draft.state;
   const count = model.points.shown.length;
-  let text = `${grouped(count)} placements; pick those you would accept`;
+  let text = `${counted(count, "placement")}; pick those you would accept`;
   if (picks.length === 1) text = "One placement accepted; pick more like it";
   if (picks.length > 1) {
     const order = [...OBJECTIVES].sort((a, b) => spread(picks, a) - spread(picks, b));
