@@ -28,6 +28,15 @@ def test_the_deciding_column_is_on_the_screen_of_a_phone(
     assert right_edge(page, selector) <= 390.0
 
 
+def test_the_state_of_an_agent_that_decided_yesterday_is_on_the_screen(
+    phone_visitor: Visitor,
+) -> None:
+    page = phone_visitor.visit("/system/")
+    last = page.locator(".agents-table tbody td:nth-child(9)").first
+    last.evaluate("(cell) => { cell.textContent = '2026-11-29 23:58:12 UTC'; }")
+    assert right_edge(page, ".agents-table th:has-text('State')") <= 390.0
+
+
 def test_a_phone_can_search(phone_visitor: Visitor) -> None:
     page = phone_visitor.visit("/")
     expect(page.locator("#q")).to_be_hidden()

@@ -64,7 +64,8 @@ CHECKED = {
 
 
 def reaching(page: Page, **changes: Any) -> None:
-    """Let previews reach `CURVE`, and the solver `STAR`."""
+    """Let previews reach `CURVE`, and the solver `STAR`; the first answer has the jobs of all."""
+    jobs: dict[str, Any] = {}
 
     def preview(route: Route) -> None:
         if route.request.method != "GET":
@@ -73,7 +74,9 @@ def reaching(page: Page, **changes: Any) -> None:
         body = route.fetch().json()
         if body["answer"]:
             parts = {"before": BEFORE, "after": AFTER, "moves": 10, "move_seconds": 100.0}
-            body["answer"] |= {**parts, "reach": CURVE | changes}
+            for name in ("jobs", "jobs_changed", "worst"):
+                jobs.setdefault(name, body["answer"][name])
+            body["answer"] |= {**parts, **jobs, "reach": CURVE | changes}
         route.fulfill(json=body)
 
     page.route(re.compile(r"/api/v1/previews/[0-9a-f-]+/$"), preview)
