@@ -66,6 +66,17 @@ def test_kernels_are_compiled_while_the_cache_is_unreachable(
         assert warming() == ()
 
 
+def test_no_warm_up_is_known_while_the_cache_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise redis.ConnectionError
+
+    with warming_up(Kernels.PLACEMENT):
+        monkeypatch.setattr(cache, "get_many", fail)
+        assert warming() == ()
+
+
 def test_containers_that_share_machine_code_share_the_lock(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

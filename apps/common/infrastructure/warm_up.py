@@ -49,8 +49,12 @@ def warming_up(kernels: Kernels) -> Iterator[None]:
 
 
 def warming() -> tuple[Kernels, ...]:
-    """Return the groups of kernels that some process is compiling now."""
-    reported = cache.get_many([_key(kernels) for kernels in Kernels])
+    """Return the groups of kernels that some process is compiling now; none if Redis is down."""
+    try:
+        reported = cache.get_many([_key(kernels) for kernels in Kernels])
+    except redis.RedisError as error:
+        _logger.warning("the warm-ups were not read: %s", error)
+        return ()
     return tuple(kernels for kernels in Kernels if _key(kernels) in reported)
 
 

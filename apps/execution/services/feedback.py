@@ -48,9 +48,7 @@ NEWEST_ENDED: Final = 4096  # ended jobs that are considered at once
 # Jobs of each application that are observed at once, of running and of ended ones each: a random
 # sample if more are due. An application learns from its newest ones, and forgets the others.
 MOST: Final = MAX_OBSERVATIONS
-SHARE_DUE: Final = (
-    0.25  # of the jobs that are considered: with fewer due, fewer than `MOST` are found
-)
+SHARE_DUE: Final = 0.25  # of the jobs looked up: if fewer are due, fewer than `MOST` are found
 CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a

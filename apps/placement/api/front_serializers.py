@@ -290,11 +290,10 @@ def represent_row(front: Front, versions: Sequence[FrontVersion]) -> dict[str, A
 
 
 def _message(operation: Operation) -> str:
-    """Return what a search does; while it waits, that its kernels are being compiled."""
-    is_waiting = operation.status == OperationStatus.PENDING
-    if is_waiting and Kernels.PLACEMENT in warming():
-        return COMPILING
-    return operation.message
+    """Return what a search does; of one that waits, whether its kernels are being compiled."""
+    if operation.status != OperationStatus.PENDING:
+        return operation.message
+    return COMPILING if Kernels.PLACEMENT in warming() else ""
 
 
 def represent_front(

@@ -17,6 +17,7 @@ from rest_framework.test import APIClient
 from apps.accounts.models import User
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.inventory.models import ClusterFrame
+from apps.operations.models import Operation
 from apps.placement.api.front_serializers import COMPILING
 from apps.placement.core.front.mix import mix_of
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
@@ -58,6 +59,12 @@ def test_a_front_that_waits_says_that_the_kernels_are_being_compiled(power: APIC
         assert power.get(f"{URL}f-0001/").json()["message"] == COMPILING
         search_next_front(nothing_runs, clock=ticking())
         assert "compiled" not in power.get(f"{URL}f-0001/").json()["message"]
+
+
+def test_a_front_that_waits_again_has_no_message_of_its_earlier_search(power: APIClient) -> None:
+    power.post(URL, body())
+    Operation.objects.update(message="generation 12, 5 points")
+    assert power.get(f"{URL}f-0001/").json()["message"] == ""
 
 
 def test_a_front_is_requested_searched_and_read(power: APIClient) -> None:

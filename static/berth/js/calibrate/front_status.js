@@ -107,8 +107,8 @@ function progressText({ state, message, history, versions, problem }) {
   const reached = last
     ? `Generation ${grouped(last.generation)}, ${counted(last.points, "placement")}, ${volumeText(last.hypervolume)}`
     : "Reading the cluster";
-  const waits = message || "The search starts automatically. You can leave this page";
-  const parts = [state === "pending" ? waits : reached];
+  const waits = message || "The search starts automatically";
+  const parts = state === "pending" ? [waits, "You can leave this page"] : [reached];
   if (versions.length) parts.push(`You can pick placements${isRunning() ? " during the search" : ""}`);
   const failure = state === "failed" ? (problem?.detail ?? problem?.title ?? "") : "";
   return `${parts.join(". ")}. ${failure}`.trim();
