@@ -138,6 +138,8 @@ BACKFILL = choice("BERTH_BACKFILL", "easy", Backfill)
 RESERVE_AFTER_S = number("BERTH_RESERVE_AFTER_S", 600)
 # Half-life of the use that orders the waiting jobs of projects, cluster seconds; 0: by age.
 FAIR_SHARE_HALF_LIFE_S = number("BERTH_FAIR_SHARE_HALF_LIFE_S", 0)
+# Longest wait of a job for better units while others are free, cluster seconds; 0: none waits.
+PATIENCE_S = number("BERTH_PATIENCE_S", 300)
 ADMISSION = choice("BERTH_ADMISSION", "none", Control)
 ADMISSION_MAX_WAIT_S = number("BERTH_ADMISSION_MAX_WAIT_S", 600)
 MAX_RESERVATIONS = whole("BERTH_RESERVATIONS", 4)

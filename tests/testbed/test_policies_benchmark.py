@@ -17,12 +17,14 @@ from apps.emulation.core.truth import (
     Truth,
     UniversalScaling,
 )
+from apps.emulation.core.worlds import world_named
+from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
 from benchmarks._policy_tables import PolicyRow, Run, as_json, leads, nearest, runs_in
 from benchmarks._results import load
-from benchmarks.policies import arrivals, main, names, result_name, row
+from benchmarks.policies import Cell, arrivals, main, names, result_name, row
 
 
 def test_policies_are_read_in_their_order() -> None:
@@ -38,12 +40,26 @@ def test_parameters_follow_the_name_of_a_policy() -> None:
     both = "expected,expected:kept=0.5:width=0.05"
     assert names(both) == ["expected", "expected:kept=0.5:width=0.05"]
     assert result_name(names(both), "one") == "policies-parameters"
-    world = demo_cluster(20, 1)
+    world, cell = demo_cluster(20, 1), a_cell(0.9)
     jobs = arrivals(world, 0.9, np.random.default_rng(1))
     default, without = (
-        row(world, jobs, 0.9, policy, 1) for policy in ("expected:spread=2.5", "expected:spread=0")
+        row(world, jobs, cell, policy) for policy in ("expected:spread=2.5", "expected:spread=0")
     )
-    assert default.overall == row(world, jobs, 0.9, "expected", 1).overall != without.overall
+    assert default.overall == row(world, jobs, cell, "expected").overall != without.overall
+
+
+def test_only_expected_lets_jobs_wait_for_better_units() -> None:
+    world, patient = demo_cluster(20, 1, world_named("measured")), a_cell(1.1)
+    jobs = arrivals(world, 1.1, np.random.default_rng(1))
+    for policy, differs in (("expected", True), ("least_loaded", False)):
+        waited = row(world, jobs, patient, policy)
+        at_once = row(world, jobs, patient._replace(patience_s=0.0), policy)
+        assert (waited != at_once) is differs
+        assert waited.mean > at_once.mean or not differs
+
+
+def a_cell(load: float) -> Cell:
+    return Cell("paper", 20, load, 1, "one", MOST_S, (), ())
 
 
 def test_the_number_of_processes_changes_no_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,7 +220,7 @@ def test_jobs_of_many_units_use_the_same_share_and_single_node_ones_have_one() -
 def test_a_run_of_many_units_measures_each_job_once() -> None:
     world = demo_cluster(20, 1)
     jobs = arrivals(world, 0.5, np.random.default_rng(1), "many")
-    found = row(world, jobs, 0.5, "expected", 1)
+    found = row(world, jobs, a_cell(0.5), "expected")
     assert 0.0 < found.mean <= 1.0 + 1e-9
     assert 0.0 < found.overall <= 1.0 + 1e-9
     assert 0.0 <= found.targets_met <= 1.0

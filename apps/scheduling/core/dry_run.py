@@ -9,6 +9,7 @@ from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import NO_REVISION
+from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
@@ -120,6 +121,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     *,
     max_sample: int = MAX_SAMPLE,
     allowances: Allowances = DEFAULT,
+    longest_wait_s: float = 0.0,
 ) -> DryRunResult:
     """Size and place a job on a snapshot.
 
@@ -131,6 +133,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     decide : decides on the sized job
     max_sample : largest R
     allowances : of sizing
+    longest_wait_s : of any job, for better units while others are free
 
     Returns
     -------
@@ -159,6 +162,9 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     )
     request = replace(request, sample_size=sampling.size)
     run = run_time(spec, profile, sized, facts, elapsed_s=0.0)
+    if profile.revision != NO_REVISION:
+        longest_s = patience_s(request, spec.target, run, limit_s=longest_wait_s)
+        request = replace(request, is_patient=longest_s > 0.0)
     outcome = decide(DryRunJob(profile, sized, request, facts_of_topology, sampling, run))
     if isinstance(outcome, Refused):
         result = _refused(sized, outcome)

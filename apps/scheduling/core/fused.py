@@ -13,7 +13,7 @@ from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.capacity import requested_per_unit
 from apps.scheduling.core.expected.performance import ALONE, DEFAULT, Share, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
-from apps.scheduling.core.refusals import refused
+from apps.scheduling.core.refusals import refused, too_contended
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.tarcil.batch_arrays import LIMIT, Rule
 from apps.scheduling.core.tarcil.encoding import MARGIN, Form
@@ -48,7 +48,7 @@ class CompiledPolicy(policies.AssembledPolicy):
             score=assembled.score,
             is_full=is_full,
         )
-        self.size = assembled.size
+        self.size, self.is_worth = assembled.size, assembled.is_worth
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
         return BatchState.of(
@@ -240,9 +240,10 @@ class FusedExpected(CompiledPolicy):
         outcomes: list[Placed | Refused] = []
         found = batches.new_found(len(requests))
         rows = self._rankings.rows(requests)
+        patient = [request.is_patient for request in requests[: len(rows)]]
         while len(outcomes) < len(rows):
             start, busy = len(outcomes), state.busy
-            end = self._rankings.decide(rows, seeds[: len(rows)], found, start)
+            end = self._rankings.decide(rows, patient, seeds[: len(rows)], found, start)
             outcomes += batches.placements(
                 state,
                 requests[start:end],
@@ -251,7 +252,10 @@ class FusedExpected(CompiledPolicy):
                 busy,
             )
             if end < len(rows):  # the next job is refused
-                outcomes.append(self._decide_sized(state, requests[end], seeds[end]))
+                outcome = self._decide_sized(state, requests[end], seeds[end])
+                outcomes.append(outcome)
+                if isinstance(outcome, Placed):  # its gain is the least one but for rounding
+                    state.allocate(outcome.units, requests[end])
         return outcomes
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
@@ -287,6 +291,8 @@ class FusedExpected(CompiledPolicy):
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = policies.ScoredSample(eligibility, scores, picked)
+        if request.is_patient and not self._is_worth(state, request, scored):
+            return too_contended(state, request, eligibility, examined=units, seed=seed)
         return self._placed(state, request, scored, seed=seed)
 
 

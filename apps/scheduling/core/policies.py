@@ -12,14 +12,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints, Shorts, Snapshot, Topology
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot, Topology
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.expected import performance as expectation
 from apps.scheduling.core.expected.performance import Share, Weights
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.records.ranked_candidates import RankedCandidates
-from apps.scheduling.core.refusals import refused
+from apps.scheduling.core.refusals import refused, too_contended
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.tarcil.encoding import Form
 from apps.scheduling.core.tarcil.guarantee import default_sample, miss_probability
@@ -31,6 +31,7 @@ RANK_THRESHOLD = 0.8  # of the guarantee stored with each decision: "outside the
 
 Sampler = Callable[[BatchState, Request, Eligibility, int, int], Ints]
 Scorer = Callable[[BatchState, Request, Ints, int], Scores]
+Worth = Callable[[Request, Floats, Bools], bool]
 
 
 class ScoredSample(NamedTuple):
@@ -55,6 +56,7 @@ class AssembledPolicy:
     Attributes
     ----------
     weighs_neighbours : whether the score may depend on what the jobs on a server tolerate
+    is_worth : whether chosen units gain enough for a job that may wait; None = they always do
     """
 
     weighs_neighbours = True
@@ -72,6 +74,7 @@ class AssembledPolicy:
         self._name, self._version = name, version
         self.sample, self.near, self.score = sample, near, score
         self._is_full = is_full
+        self.is_worth: Worth | None = None
         self.size: Callable[[Request], int] | None = None
         self._candidates = DEFAULT_SAMPLE
         self._facts_cache: TopologyFacts | None = None
@@ -79,6 +82,11 @@ class AssembledPolicy:
     def sized_by(self, size: Callable[[Request], int]) -> Self:
         """Let the policy choose the number of units of a job."""
         self.size = size
+        return self
+
+    def waiting_unless(self, is_worth: Worth) -> Self:
+        """Refuse a job that may wait, unless the chosen units gain enough."""
+        self.is_worth = is_worth
         return self
 
     def drawing(self, candidates: int) -> Self:
@@ -175,10 +183,21 @@ class AssembledPolicy:
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = ScoredSample(eligibility, scores, picked)
+        if request.is_patient and not self._is_worth(state, request, scored):
+            examined = scores.units.size
+            return too_contended(state, request, eligibility, examined=examined, seed=seed)
         measured = NO_RANKS
         if request.measure_rank:
             measured = self._ranks(state, request, scored, seed)
         return self._placed(state, request, scored, seed=seed, measured=measured)
+
+    def _is_worth(self, state: BatchState, request: Request, scored: ScoredSample) -> bool:
+        """Whether the picked units gain enough for a job that may wait for better ones."""
+        expectations = scored.scores.expectations
+        if self.is_worth is None or expectations is None:
+            return True
+        allowed = state.facts.allowed(request.platforms)
+        return self.is_worth(request, expectations[scored.picked], allowed)
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:
         return filters.eligible(state, request)
@@ -256,7 +275,8 @@ def expected(
         # predicted performance of the job there, of the jobs there, and of jobs to come
         score=partial(expectation.score, weights=weights, share=share),
         is_full=True,
-    )
+        # a job that may wait does so rather than slow its neighbours down by what it gains
+    ).waiting_unless(partial(expectation.is_worth, weights=weights))
 
 
 def least_loaded(name: str = "least_loaded") -> AssembledPolicy:

@@ -17,6 +17,10 @@ DETAILS = {
     RefusalReason.LOCALITY_SHORT: "no single server, rack or switch has room for all units",
     RefusalReason.SPREAD_SHORT: "too few servers, racks or switches have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job needs all its units at once, and fewer are free",
+    RefusalReason.QUALITY_SHORT: (
+        "on the best free units the job would gain little more than it and its neighbours would"
+        " lose; it may still wait for better ones"
+    ),
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
 
@@ -43,6 +47,22 @@ def refused(
         examined=examined,
         eligible=eligibility.units,
         detail=detail,
+        seed=seed,
+        sequence=state.snapshot.sequence,
+    )
+
+
+def too_contended(
+    state: BatchState, request: Request, eligibility: Eligibility, *, examined: int, seed: int
+) -> Refused:
+    """Return the refusal of a patient job on whose best units little would be gained."""
+    return Refused(
+        job=request.job,
+        reason=RefusalReason.QUALITY_SHORT,
+        dropped=eligibility.dropped,
+        examined=examined,
+        eligible=eligibility.units,
+        detail=DETAILS[RefusalReason.QUALITY_SHORT],
         seed=seed,
         sequence=state.snapshot.sequence,
     )

@@ -123,6 +123,7 @@ _WEIGHTS: Final = (
     Parameter("kept", OWN.kept, 0.0, 10.0, "weight of the chance to keep 95 % of the speed"),
     Parameter("width", OWN.width, 0.001, 1.0, "uncertainty of the predicted log performance"),
     Parameter("spread", OWN.spread, 0.0, 10.0, "weight of neighbours to come"),
+    Parameter("gain", OWN.gain, 0.0, 1.0, "least gain of a placement, for a job that may wait"),
 )
 MAX_AGENTS: Final = 10_000
 _SHARE: Final = (

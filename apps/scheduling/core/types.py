@@ -116,6 +116,7 @@ class Request:
     reserved : units that the user reserved, for policies that place reservations; None = ``units``
     goal : the target, for policies that choose the number of units themselves; None = ``units``
     measure_rank : also compute the rank D of the chosen units, which scans all eligible ones (T3)
+    is_patient : the job may wait for better units: a policy may refuse it although units are free
     """
 
     job: str
@@ -136,6 +137,7 @@ class Request:
     reserved: int | None = None
     goal: "Goal | None" = None
     measure_rank: bool = False
+    is_patient: bool = False
 
     def __post_init__(self) -> None:
         if self.units < 1:

@@ -13,6 +13,7 @@ from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.growth import missing_request, missing_size
+from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.requests import (
     after,
     cluster_facts,
@@ -20,7 +21,7 @@ from apps.scheduling.core.requests import (
     request_of,
     size_or_late,
 )
-from apps.scheduling.core.sizing.run_time import run_time
+from apps.scheduling.core.sizing.run_time import RunTime, run_time
 from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.tarcil.job_sampling import (
     FOLLOWING_LOAD,
@@ -118,6 +119,8 @@ class JobSizer:
             run = run_time(
                 job.spec, profile, sized, facts[profile.platforms], elapsed_s=job.elapsed_s
             )
+            if profile_id is not None:
+                request = replace(request, is_patient=_is_patient(job, request, run))
             ready.append(
                 SizedJob(job, profile_id, profile, sized, request, topology, sampling, run)
             )
@@ -160,5 +163,16 @@ class JobSizer:
         request = after(request, sized_job.job.elapsed_s)
         if sized_job.job.missing:
             request = missing_request(request, topology, sized_job.job.held)
-        request = replace(request, sample_size=sized_job.sampling.size)
+        request = replace(
+            request,
+            sample_size=sized_job.sampling.size,
+            is_patient=sized_job.request.is_patient,
+        )
         return replace(sized_job, request=request, topology=topology)
+
+
+def _is_patient(job: ClaimedJob, request: Request, run: RunTime | None) -> bool:
+    """Whether a job may still wait for better units; a running job takes any that it lacks."""
+    limit_s, target = settings.PATIENCE_S, job.spec.target
+    longest_s = patience_s(request, target, run, limit_s=limit_s, profiling_s=job.profiling_s)
+    return not job.missing and job.waited_s < longest_s

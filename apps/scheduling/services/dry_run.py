@@ -72,6 +72,7 @@ def check_job(spec: JobSpec, *, project: UUID | None = None) -> DryRunResult:
             trial.decide,
             max_sample=settings.MAX_SAMPLE,
             allowances=current_allowances(),
+            longest_wait_s=settings.PATIENCE_S,
         )
 
 

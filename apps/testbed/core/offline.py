@@ -1,7 +1,8 @@
 """Runs of given requests: production policies on the emulator's engine, by the loop of a replay.
 
-Jobs wait in one line. Deterministic: the same arrivals, policy, settings and seed give the same
-report.
+Jobs wait in one line, unless the settings say otherwise. Jobs of one application have equal
+requests, except for their units. Deterministic: the same arrivals, policy, settings and seed give
+the same report.
 """
 
 from collections.abc import Iterable, Iterator
@@ -63,12 +64,17 @@ class AgentSettings:
     sync_s : interval at which an agent reads the change log; 0 = before every decision
     jitter : intervals are `sync_s` x (1 ± jitter), so that agents do not read at the same time
     retries : decisions after a commit conflict before the job is requeued
+    admission : order in which waiting jobs are decided
+    patience_s : longest wait of a job of one unit for better units while others are free; 0 under
+        ``Admission.FIFO``
     """
 
     agents: int = 1
     sync_s: float = 0.0
     jitter: float = 0.3
     retries: int = 3
+    admission: Admission = Admission.FIFO
+    patience_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +105,11 @@ class OfflineReport:
 class _Arrivals:
     """The arrivals as the loop takes them: one at a time, as they may depend on the run."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, patience_s: float) -> None:
+        self.seed, self._patience_s = seed, patience_s
         self.coming: Iterator[JobArrival] = iter(())
         self._arrived: list[JobArrival] = []
+        self._applications: dict[str, int] = {}
 
     @property
     def queues(self) -> Ints:
@@ -118,12 +125,16 @@ class _Arrivals:
         return arrival.at_s, arrival.request.job
 
     def shape(self, job: int) -> Shape:
-        """Return a shape of its own for each job."""
-        return (0.0, float(job))
+        """Return a number of each application, and the units of the job."""
+        arrival = self._arrived[job]
+        number = self._applications.setdefault(arrival.truth.name, len(self._applications))
+        return (0.0, float(number), float(arrival.request.units))
 
     def request(self, job: int, now: float, facts: LazyFacts) -> SizedRequest:
         """Return the request as given."""
-        return SizedRequest(self._arrived[job].request, 1.0)
+        request = self._arrived[job].request
+        patience_s = self._patience_s if request.min_units == 1 else 0.0
+        return SizedRequest(request, 1.0, patience_s=patience_s)
 
     def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:
         """Return the order that starts a job."""
@@ -152,14 +163,15 @@ class OfflineRun:
         options = ReplayOptions(
             policy=policy.name,
             seed=seed,
-            admission=Admission.FIFO,
+            admission=settings.admission,
+            patience_s=settings.patience_s,
             agents=settings.agents,
             sync_s=settings.sync_s,
             jitter=settings.jitter,
             retries=settings.retries,
             batch=1,
         )
-        self._arrivals = _Arrivals(seed)
+        self._arrivals = _Arrivals(seed, settings.patience_s)
         self._loop = ReplayLoop(world, self._arrivals, policy, options, self._note)
         self.report = OfflineReport(self._loop.records)
 

@@ -17,6 +17,10 @@ the units that the term leaves free shrinks as well.
 Units whose score is within `LOSS` of the best count as equally good. The choice among them starts
 at a random block of servers.
 
+A job that may wait (`Request.is_patient`) is refused if its best units add less than
+`Weights.gain` to the work of the cluster (`gain`): in a crowded cluster such a placement costs the
+neighbours about what the job gains, and all jobs, also those to come, would have to pay for it.
+
 Agents that decide at the same time see the same cluster and would choose the same units. With k
 agents each prefers the servers of its own share, a k-th of all (`Share`): units of other shares
 lose `ELSEWHERE` · ln k. So an agent leaves its share only for a unit that is better by more than
@@ -34,7 +38,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Ints, Shorts, Topology
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Topology
 from apps.scheduling.core import chance, loss
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.scorers import Scores
@@ -47,15 +51,23 @@ BLOCK: Final = 64  # servers; of equally good units, those of a random block com
 MAX_EXPONENT: Final = 700.0  # of a double
 STEPS: Final = 1 << 30  # of a score of 1, in the integer keys
 TIED: Final = round(LOSS * STEPS)
+LEAST: Final = 1e-300  # performance, whose logarithm is finite
 
 
 class Weights(NamedTuple):
-    """Weights of the terms; ``width`` is the uncertainty of the predicted log performance."""
+    """Weights of the terms.
+
+    Attributes
+    ----------
+    width : uncertainty of the predicted log performance
+    gain : least gain of a placement, for a job that may wait
+    """
 
     neighbours: float = 0.2
     kept: float = 0.3
     width: float = 0.02
     spread: float = 2.5
+    gain: float = 0.2
 
 
 DEFAULT: Final = Weights()
@@ -156,6 +168,35 @@ def expectations(state: BatchState, request: Request, servers: Shorts) -> Floats
     own = np.exp(_lost(request, pressures))
     neighbours = np.exp(_neighbours(state, request, servers))
     return np.stack((speed, own, neighbours, 1.0 - state.free_count[servers] / size), axis=1)
+
+
+def gain(
+    request: Request, expectations: Floats, allowed: Bools, weights: Weights = DEFAULT
+) -> float:
+    """Return what a placement adds to the work of the cluster, per unit. O(k + P).
+
+    A unit adds its speed, relative to the fastest allowed platform alone, less the weighted log
+    performance that the jobs on its server lose. Infinite on idle servers, where waiting helps
+    nobody; of several units, those on other servers count.
+
+    Parameters
+    ----------
+    expectations : (k, 4) of the chosen units
+    allowed : (P,) platforms
+    """
+    speed, own, neighbours, busy = expectations[expectations[:, 3] > 0.0].T
+    if not busy.size:
+        return math.inf
+    best = 1.0 if request.platform_speed is None else request.platform_speed[allowed].max()
+    lost = np.log(np.maximum(neighbours, LEAST))
+    return float((speed * own / best + weights.neighbours * lost).mean())
+
+
+def is_worth(
+    request: Request, expectations: Floats, allowed: Bools, weights: Weights = DEFAULT
+) -> bool:
+    """Whether a job that may wait takes units with these expectations; as `gain`."""
+    return gain(request, expectations, allowed, weights) >= weights.gain
 
 
 def kept(lost: Any, weights: Weights = DEFAULT) -> Any:

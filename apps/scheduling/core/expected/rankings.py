@@ -70,17 +70,22 @@ class ExpectedRankings(Rankings):
         return rows
 
     def decide(
-        self, rows: Sequence[int], seeds: Sequence[int], found: ranking_batch.Found, start: int
+        self,
+        rows: Sequence[int],
+        patient: Sequence[bool],
+        seeds: Sequence[int],
+        found: ranking_batch.Found,
+        start: int,
     ) -> int:
         """Decide on requests of one unit from ``start`` on, and take their units.
 
-        Returns the first without an eligible unit, or their number.
+        Returns the first without a unit that it takes, or their number.
         """
         state = self._state
         assert state is not None  # noqa: S101 - `state` was called before
         assert self._table is not None  # noqa: S101 - made with the first signature
         assert self._places is not None  # noqa: S101 - the same
-        jobs = ranking_batch.Jobs(_numbers(rows), _numbers(seeds))
+        jobs = ranking_batch.Jobs(_numbers(rows), _numbers(seeds), _flags(patient))
         end = ranking_batch.decide(
             *(state.cluster, state.log, self._table, self._weights, jobs, found, self._places),
             *(start, state.busy),
@@ -128,6 +133,10 @@ def _quick_key(request: Request) -> tuple[Any, ...]:
 
 def _numbers(values: Sequence[int]) -> Ints:
     return as_readonly(np.array(values, dtype=np.int64))
+
+
+def _flags(values: Sequence[bool]) -> Bools:
+    return as_readonly(np.array(values, dtype=np.bool_))
 
 
 def _new_table(rows: int, servers: int, platforms: int) -> ranking_batch.Table:

@@ -8,11 +8,14 @@ Notation: n jobs, K candidates that are listed, G signatures, S servers, B block
 sources.
 """
 
+import math
 from typing import NamedTuple
+
+import numpy as np
 
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
-from apps.scheduling.core.expected.performance import Weights
+from apps.scheduling.core.expected.performance import LEAST, Weights
 from apps.scheduling.core.rankings.kernels import ELIGIBLE, Cluster, Demand, take_units
 from apps.scheduling.core.rankings.leaders import Leaders
 from apps.scheduling.core.rankings.log import COUNT, FIRST, ChangeLog, append
@@ -47,10 +50,15 @@ class Table(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Jobs in the order in which they are decided: rows of the table, and seeds, (n,)."""
+    """Jobs in the order in which they are decided.
+
+    row, seed : (n,) of the table; of the decision
+    patient : (n,) whether a job may wait for better units
+    """
 
     row: Ints
     seed: Ints
+    patient: Bools
 
 
 class Found(NamedTuple):
@@ -93,7 +101,8 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 ) -> int:
     """Decide on jobs from ``start`` on, take their units, and return how far it came.
 
-    That is the first job without an eligible unit, or n. ``busy`` units are not free before.
+    That is the first job without an eligible unit, or that waits for a better one, or n. ``busy``
+    units are not free before.
     """
     for j in range(start, jobs.row.size):
         row = jobs.row[j]
@@ -112,12 +121,28 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         draw = Draw(size, True, jobs.seed[j])
         list_best(cluster, ranking, weights, listing, places.blocks, draw)
         describe(cluster, demand, best)
+        if jobs.patient[j] and _gain(best.expectations[0], demand, weights) < weights.gain:
+            return j
         take_units(cluster, demand, best.units[:1], best.servers[:1])
         append(log, cluster, best.servers[:1])
         busy += 1
         idle = 1.0 - busy / cluster.unit_free.size
         cluster.idle[0] = idle * idle
     return jobs.row.size
+
+
+@jit(makes_arrays=False)
+def _gain(expectation: Floats, demand: Demand, weights: Weights) -> float:
+    """Return `performance.gain` of one unit."""
+    if expectation[3] <= 0.0:
+        return np.inf
+    fastest = -np.inf
+    for p in range(demand.allowed.size):
+        if demand.allowed[p]:
+            fastest = max(fastest, demand.log_speed[p])
+    lost = math.log(max(expectation[2], LEAST))
+    speed = expectation[0] * expectation[1] / math.exp(fastest)
+    return float(speed + weights.neighbours * lost)
 
 
 @jit(makes_arrays=False, forceinline=True)

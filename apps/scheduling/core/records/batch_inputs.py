@@ -81,9 +81,9 @@ class _Table:
         self._profile_rows: list[Any] = []
 
     def row(self, request: Request, profile: UUID | None) -> list[Any]:
-        """Return a request as [form, elapsed seconds of its goal, whether its rank is measured].
+        """Return a request as [form, elapsed seconds, whether its rank is measured, patience].
 
-        Trailing values are left out if they are 0.
+        The seconds are those of its goal. Trailing values are left out if they are 0.
         """
         goal = request.goal
         key = (
@@ -97,9 +97,10 @@ class _Table:
             form = self._forms[key] = len(self._form_rows)
             self._form_rows.append(self._form(request, profile))
         elapsed_s = 0.0 if goal is None else goal.elapsed_s
-        if request.measure_rank:
-            return [form, elapsed_s, 1]
-        return [form, elapsed_s] if elapsed_s else [form]
+        row = [form, elapsed_s, int(request.measure_rank), int(request.is_patient)]
+        while len(row) > 1 and not row[-1]:
+            row.pop()
+        return row
 
     def as_json(self) -> dict[str, Any]:
         """JSON of both tables."""
@@ -211,11 +212,16 @@ class StoredBatch(NamedTuple):
         ]
 
 
-def _named(request: Request, name: str, elapsed_s: float = 0.0, measured: int = 0) -> Request:
+def _named(
+    request: Request, name: str, elapsed_s: float = 0.0, measured: int = 0, patient: int = 0
+) -> Request:
     goal = request.goal
     if goal is not None:
         goal = replace(goal, elapsed_s=elapsed_s)
-    return replace(request, job=name, goal=goal, measure_rank=bool(measured))
+    is_patient = bool(patient)
+    return replace(
+        request, job=name, goal=goal, measure_rank=bool(measured), is_patient=is_patient
+    )
 
 
 def _request(form: Mapping[str, Any], profile: Profile | list[Any], topology: Topology) -> Request:

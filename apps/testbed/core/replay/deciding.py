@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -228,6 +228,7 @@ class Deciding:
             return
         view = self._agents[agent].copy.snapshot()
         until_s: dict[str, float] = {}
+        sized = [(job, self._as_patient(job, each, now)) for job, each in sized]
         if self._admitting.is_on:
             applicants = [self._applicant(job, each, now) for job, each in sized]
             outcomes, until_s = self._admitting.place(view, applicants, now, self._place)
@@ -237,6 +238,8 @@ class Deciding:
         for (job, each), outcome in zip(sized, outcomes, strict=True):
             if isinstance(outcome, Refused):
                 needs = needs_of(each.request, outcome.reason)
+                if each.request.is_patient and outcome.reason is RefusalReason.QUALITY_SHORT:
+                    until_s.setdefault(outcome.job, self._patient_until_s(job, each))
                 why = Refusal(
                     outcome.reason.value,
                     outcome.detail,
@@ -254,6 +257,16 @@ class Deciding:
             self._pending[agent] = batch
         else:
             self._commit(agent, batch, now)
+
+    def _as_patient(self, job: int, sized: SizedRequest, now: float) -> SizedRequest:
+        """Return the request of a job, which says whether it may still wait for better units."""
+        is_patient = now < self._patient_until_s(job, sized)
+        if is_patient is sized.request.is_patient:
+            return sized
+        return sized._replace(request=replace(sized.request, is_patient=is_patient))
+
+    def _patient_until_s(self, job: int, sized: SizedRequest) -> float:
+        return self._loop.records[job].arrived_s + sized.patience_s
 
     def _applicant(self, job: int, sized: SizedRequest, now: float) -> Applicant:
         waited_s = now - self._loop.records[job].arrived_s

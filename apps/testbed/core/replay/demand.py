@@ -11,6 +11,7 @@ from apps.emulation.core.seeds import Stream, stream_seed
 from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
 from apps.inventory.core.snapshot import Ints, Snapshot
+from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.requests import after, cluster_facts, request_of, size_or_late
 from apps.scheduling.core.sizing.allowances import DEFAULT, AllowanceLearner, Allowances
 from apps.scheduling.core.sizing.run_time import run_time
@@ -42,11 +43,13 @@ class SizedRequest(NamedTuple):
     ----------
     speed : of its framework setting relative to the default one
     run_s : predicted run time, for admission controls that use it; NaN = unknown
+    patience_s : after its arrival, the time at which the job takes any units
     """
 
     request: Request
     speed: float
     run_s: float = math.nan
+    patience_s: float = 0.0
 
 
 class Demand:
@@ -73,7 +76,9 @@ class Demand:
         self._slow_rate: dict[int, float] = {}
         self._topology = emulated.topology
         self._next = 0
-        self._predicts = options.admission is Admission.ARQ
+        is_in_order = options.admission is Admission.FIFO
+        self._patience_s = 0.0 if is_in_order else options.patience_s
+        self._predicts = self._patience_s > 0.0 or options.admission is Admission.ARQ
 
     @property
     def queues(self) -> Ints:
@@ -127,15 +132,16 @@ class Demand:
         request = request_of(spec, profile, sized, self._topology, job=str(job))
         request = after(request, elapsed_s)
         self._sized[job] = sized
-        run_s = math.nan
+        run = None
         if self._predicts:
             all_facts = facts.of(profile, self.allowances.now)
             run = run_time(spec, profile, sized, all_facts, elapsed_s=elapsed_s)
-            run_s = math.nan if run is None else run.value
-        framework = self.truth(job).framework
-        if not sized.setting or framework is None:
-            return SizedRequest(request, 1.0, run_s)
-        return SizedRequest(request, framework.speed(setting_named(sized.setting)), run_s)
+        run_s = math.nan if run is None else run.value
+        wait_s = patience_s(request, spec.target, run, limit_s=self._patience_s)
+        framework, speed = self.truth(job).framework, 1.0
+        if sized.setting and framework is not None:
+            speed = framework.speed(setting_named(sized.setting))
+        return SizedRequest(request, speed, run_s, wait_s)
 
     def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:
         """Return the order that starts a job."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.admission.types import MAX_WAIT_S, Control
+from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.weights import MIN_REBALANCE_S, REBALANCE_S, weights_problem
@@ -132,7 +133,9 @@ class ReplayOptions:
     world : distributions of the applications' true behaviour
     profiles : what the scheduler knows of them
     admission : order in which waiting jobs are decided, and the admission control before it
-    max_wait_s : no job is kept waiting for better units longer than this
+    max_wait_s : the admission control keeps no job waiting for better units longer than this
+    patience_s : nor does the policy while units are free; 0 = it lets no job wait, as under
+        ``Admission.FIFO``
     agents : scheduler agents, which receive the jobs in turn
     sync_s : interval at which an agent reads the change log; 0 = before every decision
     jitter : intervals are ``sync_s`` x (1 ± jitter), so that agents do not read at the same time
@@ -153,6 +156,7 @@ class ReplayOptions:
     profiles: ProfileSource = ProfileSource.INFERRED
     admission: Admission = Admission.SHAPES
     max_wait_s: float = MAX_WAIT_S
+    patience_s: float = MOST_S
     agents: int = 1
     sync_s: float = 0.0
     jitter: float = 0.3
@@ -195,8 +199,9 @@ class ReplayOptions:
             raise ReplayError("agents and batch must be at least 1, retries and seed at least 0")
         if not (self.sync_s >= 0 and self.decision_s >= 0 and 0 <= self.jitter < 1):
             raise ReplayError("times must not be negative, and jitter must lie in [0, 1)")
-        if not self.max_wait_s >= 0:
-            raise ReplayError(f"max_wait_s must be at least 0, got {self.max_wait_s:g}")
+        for name in ("max_wait_s", "patience_s"):
+            if not getattr(self, name) >= 0:
+                raise ReplayError(f"{name} must be at least 0, got {getattr(self, name):g}")
         if not (self.until_s > 0 and self.rebalance_s >= MIN_REBALANCE_S):
             raise ReplayError(f"until_s must be > 0 and rebalance_s at least {MIN_REBALANCE_S:g}")
         if self.together and self.admission is not Admission.FIFO:

@@ -15,7 +15,14 @@ from apps.scheduling.core.expected.rankings import ExpectedRankings
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.rankings import batch as ranking_batch
 from apps.scheduling.core.rankings import by_signature as rankings
-from apps.scheduling.core.types import EXPLAINED, Placed, Refused, Request, Within
+from apps.scheduling.core.types import (
+    EXPLAINED,
+    Placed,
+    RefusalReason,
+    Refused,
+    Request,
+    Within,
+)
 from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 SIZES = tuple(np.random.default_rng(4).integers(1, 13, 150).tolist())
@@ -24,6 +31,8 @@ _RNG = np.random.default_rng(12)
 PROFILES: list[dict[str, Any]] = [
     {"caused": _RNG.uniform(0, 60, 10), "tolerated": _RNG.uniform(20, 100, 10)} for _ in range(3)
 ]
+HARSH = {"caused": np.full(10, 80.0), "tolerated": np.full(10, 15.0)}
+PROFILES.append(HARSH)
 JOB = st.fixed_dictionaries(
     {
         "units": st.sampled_from([1, 1, 1, 1, 2]),
@@ -33,6 +42,7 @@ JOB = st.fixed_dictionaries(
         "excluded": st.sampled_from([frozenset[int](), frozenset({0, 3, 999})]),
         "platform_speed": st.sampled_from([None, np.array([1.0, 0.6])]),
         "measure_rank": st.booleans(),
+        "is_patient": st.booleans(),
     }
 )
 
@@ -60,7 +70,7 @@ def values_of(outcome: Placed | Refused) -> tuple[Any, ...]:
 @settings(max_examples=80)
 @given(
     batches=st.lists(
-        st.lists(st.tuples(st.integers(0, 2), JOB), min_size=1, max_size=10),
+        st.lists(st.tuples(st.integers(0, 3), JOB), min_size=1, max_size=10),
         min_size=1,
         max_size=4,
     ),
@@ -96,7 +106,7 @@ def filled(share: float) -> MemoryCluster:
     for unit in np.flatnonzero(rng.random(CLUSTER.unit_id.size) < share).tolist():
         units = np.array([unit], np.int32)
         placed = Placed("old", units, (), 1, 1, {}, 0.8, 0.0, 0, 0, np.empty(0))
-        store.commit(placed, request(**PROFILES[unit % 3]))
+        store.commit(placed, request(**PROFILES[unit % 4]))
     return store
 
 
@@ -109,6 +119,21 @@ def test_a_run_is_one_call_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len({int(o.units[0]) for o in outcomes if isinstance(o, Placed)}) == 30
 
 
+def test_a_job_of_a_run_that_waits_takes_no_unit() -> None:
+    store = filled(0.7)
+    jobs = [request(job=str(i), is_patient=i % 2 == 0, **HARSH) for i in range(60)]
+    outcomes = FusedExpected().place(store.view(), jobs, np.random.default_rng(1))
+    held = [o for o in outcomes if isinstance(o, Refused)]
+    assert len(held) > 5
+    assert all(o.reason is RefusalReason.QUALITY_SHORT for o in held)
+    units = [int(o.units[0]) for o in outcomes if isinstance(o, Placed)]
+    assert len(set(units)) == len(units) == 60 - len(held)
+    impatient = [job for job, o in zip(jobs, outcomes, strict=True) if isinstance(o, Placed)]
+    again = FusedExpected().place(store.view(), impatient, np.random.default_rng(1))
+    shown = [[o.eligible for o in found if isinstance(o, Placed)] for found in (outcomes, again)]
+    assert shown[0] == shown[1]  # each sees the units of those before it, and of no other
+
+
 def test_decisions_write_nothing_behind_their_own_candidates() -> None:
     jobs, behind = [request(job=str(i)) for i in range(4)], -77
     ranked, found = ExpectedRankings(), new_found(len(jobs) + 1)
@@ -116,7 +141,9 @@ def test_decisions_write_nothing_behind_their_own_candidates() -> None:
         values.fill(behind)
     snapshot = loaded(CLUSTER, 0.5, np.random.default_rng(3))
     ranked.state(snapshot, TopologyFacts(CLUSTER))
-    assert ranked.decide(ranked.rows(jobs), range(len(jobs)), found, 0) == len(jobs)
+    assert ranked.decide(
+        ranked.rows(jobs), [False] * len(jobs), range(len(jobs)), found, 0
+    ) == len(jobs)
     assert found.size.tolist() == [*[EXPLAINED] * len(jobs), behind]
     assert all((values[-1] == behind).all() for values in found)
 
