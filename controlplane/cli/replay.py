@@ -54,6 +54,12 @@ def declare(verbs: Verbs) -> None:
         "--max-wait-s", type=float, metavar="S", help="longest wait at admission, 600 s"
     )
     parser.add_argument(
+        "--patience-s",
+        type=float,
+        metavar="S",
+        help="longest wait for better units while others are free, 300 s",
+    )
+    parser.add_argument(
         "--profiles",
         help="inferred, as in production (default); true: a bound; none: no profiling",
     )
@@ -131,8 +137,9 @@ def _grid(args: Namespace) -> "Grid":
     base = replace(ReplayOptions.of(**chosen), failures=failures)
     if args.rebalance_s is not None:
         base = replace(base, rebalance_s=args.rebalance_s)
-    if args.max_wait_s is not None:
-        base = replace(base, max_wait_s=args.max_wait_s)
+    for name in ("max_wait_s", "patience_s"):
+        if getattr(args, name) is not None:
+            base = replace(base, **{name: getattr(args, name)})
     grid = Grid(
         policies=tuple(zip(labels, names, strict=True)),
         seeds=tuple(seeds_of(args.seeds)),

@@ -7,6 +7,7 @@ from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Request
 from apps.testbed.core.demo_cluster import DemoCluster, _topology, demo_cluster, exact_request
 from apps.testbed.core.offline import AgentSettings, JobArrival, run_offline
+from apps.testbed.core.replay.model import Admission
 from tests.emulation.worlds import all_platforms, machines, truth
 
 
@@ -110,3 +111,47 @@ def test_a_demo_world_is_the_same_cluster_to_scheduler_and_engine() -> None:
     assert np.array_equal(world.topology.server_platform, world.machines.platform)
     assert np.array_equal(world.topology.server_capacity[:, 0], world.machines.memory_bytes)
     assert world.topology.platform_name == world.machines.platforms.names
+
+
+def contended(first_work_s: float = 1e4) -> list[JobArrival]:
+    """Two jobs, the second one a second later, that slow each other down."""
+    app = truth(tolerated=10.0, caused=90.0)
+    works = (first_work_s, 100.0)
+    return [
+        JobArrival(float(i), Request(str(i), 1, app.caused, app.tolerated), app, work)
+        for i, work in enumerate(works)
+    ]
+
+
+def starts(jobs: list[JobArrival], patience_s: float, order: Admission) -> list[float]:
+    settings = AgentSettings(admission=order, patience_s=patience_s)
+    report = run_offline(plain_world(2), jobs, make("expected"), seed=1, settings=settings)
+    return report.times()[1].tolist()
+
+
+def test_a_job_takes_any_unit_when_its_patience_ends() -> None:
+    """No unit is freed meanwhile: the end of its patience is what lets it start."""
+    jobs = contended()
+    assert starts(jobs, 300.0, Admission.SHAPES) == pytest.approx([0.0, 301.0])
+    assert starts(jobs, 0.0, Admission.SHAPES) == pytest.approx([0.0, 1.0])
+
+
+def test_a_job_starts_earlier_if_its_neighbour_ends() -> None:
+    jobs = contended(first_work_s=50.0)
+    assert starts(jobs, 300.0, Admission.SHAPES) == pytest.approx([0.0, 50.0])
+
+
+def test_in_order_of_arrival_no_job_waits_for_better_units() -> None:
+    with pytest.raises(ValueError, match="patience"):
+        AgentSettings(patience_s=300.0)
+    with pytest.raises(ValueError, match="patience"):
+        AgentSettings(admission=Admission.SHAPES, patience_s=-1.0)
+
+
+def test_a_job_of_several_units_at_once_does_not_wait() -> None:
+    jobs = contended()
+    wide = JobArrival(1.0, arrival(1.0, "1", 1.0, units=2).request, jobs[1].truth, 100.0)
+    settings = AgentSettings(admission=Admission.SHAPES, patience_s=300.0)
+    world = plain_world(3)
+    report = run_offline(world, [jobs[0], wide], make("expected"), seed=1, settings=settings)
+    assert report.times()[1].tolist() == pytest.approx([0.0, 1.0])

@@ -153,7 +153,8 @@ POLICIES: Final[dict[str, Entry]] = {
     "expected": Entry(
         _expected,
         "ours; Tarcil §3.2 for platforms",
-        "ln v + sum g(p; t) + 0.2 sum e c / (M - 1) + 0.3 P(kept) - 2.5 (1 - r)^2 b / M",
+        "ln v + sum g(p; t) + 0.2 sum e c / (M - 1) + 0.3 P(kept) - 2.5 (1 - r)^2 b / M;"
+        " a job that may wait does so below a gain of 0.2",
         (*_WEIGHTS, *_SHARE),
         plain=policies.expected,
     ),

@@ -80,6 +80,7 @@ OPTIONS: Final[dict[str, Choice | Range | Parameters | Weights]] = {
     "policy": Choice(COMPARED_POLICIES.keys()),
     "profiles": Choice(tuple(ProfileSource)),
     "admission": Choice(tuple(Admission)),
+    "patience_s": Range(0.0, 86_400.0),
     "agents": Range(1, 64, is_whole=True),
     "sync_s": Range(0.0, 3600.0),
     "decision_s": Range(0.0, 60.0),

@@ -65,8 +65,11 @@ class AgentSettings:
     jitter : intervals are `sync_s` x (1 ± jitter), so that agents do not read at the same time
     retries : decisions after a commit conflict before the job is requeued
     admission : order in which waiting jobs are decided
-    patience_s : longest wait of a job of one unit for better units while others are free; 0 under
-        ``Admission.FIFO``
+    patience_s : longest wait of a job for better units while others are free
+
+    Raises
+    ------
+    ValueError : a negative patience, or one under ``Admission.FIFO``, where no job overtakes.
     """
 
     agents: int = 1
@@ -75,6 +78,13 @@ class AgentSettings:
     retries: int = 3
     admission: Admission = Admission.FIFO
     patience_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        is_in_order = self.admission is Admission.FIFO
+        if not self.patience_s >= 0.0 or (self.patience_s and is_in_order):
+            raise ValueError(
+                f"patience_s must be 0, or more without fifo, not {self.patience_s:g}"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

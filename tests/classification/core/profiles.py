@@ -22,6 +22,8 @@ def profile(
     bytes_rate: float = 1e8,
     speeds: tuple[float, ...] = (1.0, 1.0),
     error: float = 0.0,
+    tolerated: float = 50.0,
+    caused: float = 50.0,
 ) -> Profile:
     """Perfect scaling, exact but for the base rate's relative ``error``."""
     return Profile(
@@ -36,8 +38,8 @@ def profile(
         platform_speed=exact(speeds),
         scale_up=exact(POINTS),
         scale_out=exact(np.ones(8)),
-        tolerated=exact(np.full(10, 50.0)),
-        caused=exact(np.full(10, 50.0)),
+        tolerated=exact(np.full(10, tolerated)),
+        caused=exact(np.full(10, caused)),
     )
 
 

@@ -4,7 +4,7 @@ n jobs, h holds (the part of a job on one server).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,13 +40,13 @@ class Scenario:
 
     Attributes
     ----------
-    options : without policy and seed
+    options : without policy and seed; the papers' systems let no job wait for better units
     reserved : (n,) units that the users reserved; None = no reservations
     """
 
     cluster: ReplayCluster
     load: Workload
-    options: ReplayOptions = field(default_factory=ReplayOptions)
+    options: ReplayOptions = ReplayOptions(patience_s=0.0)  # noqa: RUF009 - immutable
     reserved: Ints | None = None
 
 

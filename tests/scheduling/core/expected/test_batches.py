@@ -31,7 +31,7 @@ _RNG = np.random.default_rng(12)
 PROFILES: list[dict[str, Any]] = [
     {"caused": _RNG.uniform(0, 60, 10), "tolerated": _RNG.uniform(20, 100, 10)} for _ in range(3)
 ]
-HARSH = {"caused": np.full(10, 80.0), "tolerated": np.full(10, 15.0)}
+HARSH: dict[str, Any] = {"caused": np.full(10, 80.0), "tolerated": np.full(10, 15.0)}
 PROFILES.append(HARSH)
 JOB = st.fixed_dictionaries(
     {

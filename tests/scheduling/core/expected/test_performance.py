@@ -14,13 +14,14 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import loss, policies
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
-from apps.scheduling.core.expected.performance import BLOCK, Weights, score
+from apps.scheduling.core.expected.performance import BLOCK, DEFAULT, Weights, gain, score
 from apps.scheduling.core.fused import FusedExpected
-from apps.scheduling.core.types import EXPLAINED, Placed, Within
+from apps.scheduling.core.types import EXPLAINED, Placed, RefusalReason, Refused, Within
 from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 SIZES = (4, 8, 16, 1, 2, 4, 8, 16)
 TOLERANT = np.full(N_SOURCES, 90.0)
+RNG = np.random.default_rng(1)
 
 
 def scores(snapshot: Snapshot, **asked: Any) -> np.ndarray:
@@ -214,6 +215,7 @@ def test_both_forms_decide_alike(
             locality=within,
             spread=None if within is Within.SERVER else spread,
             gang=bool(n % 2),
+            is_patient=n < 2,
         )
         for n in range(3)
     ]
@@ -227,3 +229,67 @@ def test_both_forms_decide_alike(
             assert one.units.tolist() == other.units.tolist()
             assert [c.key for c in one.candidates] == [c.key for c in other.candidates]
             assert one.examined == other.examined
+        if isinstance(one, Refused) and isinstance(other, Refused):
+            assert one.reason is other.reason
+            assert (one.examined, one.eligible) == (other.examined, other.eligible)
+
+
+def test_the_gain_of_a_placement_by_hand() -> None:
+    speed, own, kept = np.array([1.5, 0.6]), 0.8, 0.5
+    asked = request(platform_speed=speed)
+    rows = np.array([[0.6, own, kept, 0.75]])
+    everywhere, slow = np.array([True, True]), np.array([False, True])
+    lost = DEFAULT.neighbours * math.log(kept)
+    assert gain(asked, rows, everywhere) == pytest.approx(0.6 * own / 1.5 + lost)
+    assert gain(asked, rows, slow) == pytest.approx(own + lost)
+    assert gain(request(), np.array([[1.0, own, kept, 0.75]]), everywhere) == pytest.approx(
+        own + lost
+    )
+
+
+def test_of_several_units_those_beside_other_jobs_count() -> None:
+    rows = np.array([[1.0, 0.9, 1.0, 0.0], [1.0, 0.5, 1.0, 0.5], [1.0, 0.3, 1.0, 0.5]])
+    assert gain(request(3), rows, np.array([True, True])) == pytest.approx(0.4)
+    assert gain(request(3), rows[:1], np.array([True, True])) == math.inf
+
+
+def crowded() -> Snapshot:
+    """Return two servers of four units, on each of which three sensitive jobs run."""
+    store = MemoryCluster(topology((4, 4)))
+    harsh: dict[str, Any] = {
+        "caused": np.full(N_SOURCES, 80.0),
+        "tolerated": np.full(N_SOURCES, 20.0),
+    }
+    for unit in (0, 1, 2, 4, 5, 6):
+        placed = policies.expected().place(
+            store.snapshot(), [request(**harsh)], np.random.default_rng(unit)
+        )
+        assert isinstance(placed[0], Placed)
+        store.commit(placed[0], request(**harsh))
+    return store.snapshot()
+
+
+@pytest.mark.parametrize("make", [policies.expected, FusedExpected])
+def test_a_patient_job_waits_where_it_would_gain_little(make: Any) -> None:
+    snapshot = crowded()
+    harsh: dict[str, Any] = {"tolerated": np.full(N_SOURCES, 20.0)}
+    (waits,) = make().place(snapshot, [request(is_patient=True, **harsh)], RNG)
+    assert isinstance(waits, Refused)
+    assert waits.reason is RefusalReason.QUALITY_SHORT
+    assert (waits.examined, waits.eligible, waits.dropped) == (2, 2, {"busy": 6})
+    (at_once,) = make().place(snapshot, [request(**harsh)], RNG)
+    assert isinstance(at_once, Placed)
+    weights = Weights(gain=0.0, neighbours=0.0)
+    (cheap,) = make(weights).place(snapshot, [request(is_patient=True, **harsh)], RNG)
+    assert isinstance(cheap, Placed)
+
+
+@pytest.mark.parametrize("make", [policies.expected, FusedExpected])
+def test_no_job_waits_for_better_units_than_those_of_an_idle_server(make: Any) -> None:
+    slow: dict[str, Any] = {
+        "platform_speed": np.array([1.0, 0.05]),
+        "platforms": frozenset({"J", "A"}),
+    }
+    idle_server = replace(idle(topology((4, 4))), server_open=np.array([False, True]))
+    (placed,) = make().place(idle_server, [request(is_patient=True, **slow)], RNG)
+    assert isinstance(placed, Placed)

@@ -12,7 +12,7 @@ from apps.scheduling.core.registry import Parameter, parameters_schema, problem_
 from apps.testbed.core.replay.model import ReplayOptions
 
 WEIGHTED: Final = 4  # queues with a weight of their own
-UNUSED: Final = ("admission", "agents", "sync_s", "decision_s", "weights")
+UNUSED: Final = ("admission", "patience_s", "agents", "sync_s", "decision_s", "weights")
 _DEFAULTS: Final = ReplayOptions()
 
 
@@ -85,8 +85,8 @@ def queueing_parameter_problem(policy: str, name: str, value: object) -> str | N
 def unused_options(options: Mapping[str, Any]) -> list[str]:
     """Return the options of a replay that a policy of the testbed would not use.
 
-    They are those of admission, of several agents and of migrations, with other values than the
-    defaults.
+    They are those of admission and patience, of several agents and of migrations, with other
+    values than the defaults.
     """
     return [
         name for name in UNUSED if name in options and options[name] != getattr(_DEFAULTS, name)

@@ -1,0 +1,161 @@
+"""Agents let jobs wait for better units while others are free, as the setting allows."""
+
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from rest_framework.test import APIClient
+
+from apps.accounts.core.roles import Role
+from apps.inventory.models import Cluster
+from apps.scheduling.core.patience import MOST_S
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
+from apps.scheduling.models import Decision
+from apps.scheduling.services import release
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.replay import replay
+from apps.testbed.core.replay.model import ReplayOptions
+from apps.workloads.models import Application, Job
+from tests import factories
+from tests.scheduling.dry_runs.scene import begin, body, new_scene
+from tests.scheduling.world import build, decide_again, known, state_and_reason, waiting
+
+pytestmark = pytest.mark.django_db
+
+NOW_S = 3000.0
+HARSH = {"tolerated": 10.0, "caused": 90.0}
+
+
+@pytest.fixture(autouse=True)
+def clock(db: None) -> None:
+    factories.cluster(seen_cluster_s=NOW_S)
+
+
+def job(of: Application, gigabytes: int = 100, **values: Any) -> Job:
+    """A waiting job of 10 s per gigabyte on one unit."""
+    fields: dict[str, Any] = {
+        "target": {"kind": "best_effort"},
+        "target_kind": "best_effort",
+        "units_requested": 1,
+        "input_bytes": gigabytes * 10**9,
+        "submitted_s": NOW_S,
+    }
+    return waiting(of, **{**fields, **values})
+
+
+def crowded(gigabytes: int = 100, **values: Any) -> tuple[SchedulingAgent, Job, Job]:
+    """An agent, a job that runs on the only server, and one that slows it down."""
+    build("a")
+    of, by = known(**HARSH), make_agent("agent-1")
+    first = job(of)
+    decide_again(by)
+    assert state_and_reason(first)[0] == "starting"
+    second = job(of, gigabytes, **values)
+    decide_again(by)
+    return by, first, second
+
+
+def at(cluster_s: float) -> None:
+    Cluster.objects.update(seen_cluster_s=cluster_s)
+
+
+def test_a_job_waits_at_most_for_the_time_of_the_setting() -> None:
+    by, _, second = crowded()
+    assert state_and_reason(second) == ("queued", "QualityShort")
+    decision = Decision.objects.get(job=second)
+    assert decision.dropped == {"busy": 1}
+    for waited_s, state in ((299.0, "queued"), (301.0, "starting")):
+        at(NOW_S + waited_s)
+        decide_again(by)
+        assert state_and_reason(second)[0] == state
+
+
+def test_a_job_waits_no_longer_than_it_is_predicted_to_run() -> None:
+    by, _, second = crowded(gigabytes=1)
+    assert state_and_reason(second) == ("queued", "QualityShort")
+    at(NOW_S + 60.0)
+    decide_again(by)
+    assert state_and_reason(second)[0] == "starting"
+
+
+def test_a_job_that_waits_starts_when_its_neighbour_ends() -> None:
+    by, first, second = crowded()
+    Job.objects.filter(id=first.id).update(state="succeeded", finished_s=NOW_S)
+    release([first.id])
+    decide_again(by)
+    assert state_and_reason(second)[0] == "starting"
+
+
+@pytest.mark.parametrize(
+    ("setting_s", "values"),
+    [
+        (0.0, {}),
+        (300.0, {"units_requested": 2, "gang": True}),
+        (300.0, {"policy": "least_loaded"}),
+        (300.0, {"target": {"kind": "completion_time", "seconds": 1000.0}}),
+        (300.0, {"submitted_s": NOW_S - 300.0}),
+    ],
+)
+def test_these_jobs_start_at_once(setting_s: float, values: dict[str, Any]) -> None:
+    """Without patience, a gang, by a policy that lets no job wait, without slack, after it."""
+    with override_settings(PATIENCE_S=setting_s):
+        _, _, second = crowded(**values)
+        assert state_and_reason(second)[0] == "starting"
+
+
+def test_a_running_job_that_lacks_units_takes_any() -> None:
+    build("a")
+    of, by = known(**HARSH), make_agent("agent-1")
+    jobs = [job(of, units_requested=1) for _ in range(3)]
+    with override_settings(PATIENCE_S=0.0):
+        decide_again(by)
+        wide = job(of, units_requested=2, gang=False)
+        decide_again(by)
+    wide.refresh_from_db()
+    assert (wide.units, wide.units_missing) == (1, 1)
+    release([jobs[0].id])
+    decide_again(by)
+    wide.refresh_from_db()
+    assert (wide.units, wide.units_missing) == (2, 0)
+
+
+def test_both_decisions_are_repeated_to_the_bit() -> None:
+    by, _, second = crowded()
+    at(NOW_S + 301.0)
+    decide_again(by)
+    outcomes = {}
+    for decision in Decision.objects.filter(job=second):
+        found = replay(decision.pk)
+        assert (found.detail, found.differences[:8]) == ("", ())
+        outcomes[decision.outcome] = found.verdict
+    assert outcomes == dict.fromkeys(("refused", "placed"), ReplayVerdict.IDENTICAL)
+
+
+def test_a_dry_run_says_that_the_job_would_wait(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    Cluster.objects.all().delete()
+    begin(monkeypatch, settings)
+    build("a")
+    scene = new_scene()._replace(application=known(**HARSH))
+    scene.submit(body(scene))
+    answer = scene.check(body(scene))
+    stored = scene.submit(body(scene))
+    assert (answer["outcome"], answer["reason"]) == ("waits", "QualityShort")
+    assert stored.reason_code == "QualityShort"
+    assert stored.reason_message in answer["summary"]
+    settings.PATIENCE_S = 0.0
+    assert scene.check(body(scene))["outcome"] == "placed"
+
+
+def test_the_page_of_a_job_says_what_it_waits_for() -> None:
+    _, _, second = crowded()
+    client = APIClient()
+    client.force_login(factories.user(role=Role.ADMIN))
+    shown = client.get(f"/jobs/{second.id}/").content.decode()
+    assert "the free units are too contended for the job, and better ones are expected" in shown
+    assert "<b>3</b> were eligible" in shown
+
+
+def test_replays_let_jobs_wait_as_long_as_production(settings: Any) -> None:
+    assert settings.PATIENCE_S == MOST_S == ReplayOptions().patience_s
