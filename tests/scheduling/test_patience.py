@@ -7,10 +7,10 @@ from django.test import override_settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
-from apps.scheduling.models import Decision
+from apps.scheduling.models import Decision, Reservation
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.replay import replay
@@ -90,14 +90,15 @@ def test_a_job_that_waits_starts_when_its_neighbour_ends() -> None:
     ("setting_s", "values"),
     [
         (0.0, {}),
-        (300.0, {"units_requested": 2, "gang": True}),
+        (300.0, {"units_requested": 2}),
+        (300.0, {"priority": 1}),
         (300.0, {"policy": "least_loaded"}),
         (300.0, {"target": {"kind": "completion_time", "seconds": 1000.0}}),
         (300.0, {"submitted_s": NOW_S - 300.0}),
     ],
 )
 def test_these_jobs_start_at_once(setting_s: float, values: dict[str, Any]) -> None:
-    """Without patience, a gang, by a policy that lets no job wait, without slack, after it."""
+    """Without patience; of two units, urgent, by another policy, with a deadline, after it."""
     with override_settings(PATIENCE_S=setting_s):
         _, _, second = crowded(**values)
         assert state_and_reason(second)[0] == "starting"
@@ -117,6 +118,47 @@ def test_a_running_job_that_lacks_units_takes_any() -> None:
     decide_again(by)
     wide.refresh_from_db()
     assert (wide.units, wide.units_missing) == (2, 0)
+
+
+def test_a_job_takes_the_units_that_are_reserved_for_it() -> None:
+    by, _, second = crowded()
+    kept = list(ResourceUnit.objects.order_by("id").values_list("id", flat=True)[1:2])
+    Reservation.objects.create(
+        job_id=second.id, unit_ids=kept, made_s=NOW_S, promised_s=NOW_S, start_s=NOW_S
+    )
+    decide_again(by)
+    assert state_and_reason(second)[0] == "starting"
+
+
+def test_a_job_that_waits_keeps_no_units_from_other_projects() -> None:
+    """Its project is guaranteed all units; the other one borrows those that it declines."""
+    build("a")
+    of, by = known(**HARSH), make_agent("agent-1")
+    job(of)
+    decide_again(by)
+    owner = factories.project("vision")
+    owner.guaranteed_units = 4
+    owner.save()
+    waits = job(of, project=owner)
+    decide_again(by)
+    assert state_and_reason(waits) == ("queued", "QualityShort")
+    other = job(known(), policy="least_loaded", project=factories.project("web"))
+    decide_again(by)
+    assert state_and_reason(other)[0] == "starting"
+
+
+def test_a_changed_target_leaves_the_patience_as_it_was() -> None:
+    _, _, second = crowded()
+    decision = Decision.objects.get(job=second)
+    client = APIClient()
+    client.force_login(factories.user(role=Role.ADMIN))
+    answer = client.post(
+        f"/api/v1/decisions/{decision.id}/counterfactuals/",
+        {"target": {"kind": "best_effort"}},
+        format="json",
+    )
+    assert answer.status_code == 200, answer.content
+    assert (answer.json()["after"]["reason"], answer.json()["is_same"]) == ("QualityShort", True)
 
 
 def test_both_decisions_are_repeated_to_the_bit() -> None:
@@ -153,7 +195,7 @@ def test_the_page_of_a_job_says_what_it_waits_for() -> None:
     client = APIClient()
     client.force_login(factories.user(role=Role.ADMIN))
     shown = client.get(f"/jobs/{second.id}/").content.decode()
-    assert "the free units are too contended for the job, and better ones are expected" in shown
+    assert "the free units are too contended for the job, and it may still wait" in shown
     assert "<b>3</b> were eligible" in shown
 
 

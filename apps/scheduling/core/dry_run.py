@@ -163,7 +163,9 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     request = replace(request, sample_size=sampling.size)
     run = run_time(spec, profile, sized, facts, elapsed_s=0.0)
     if profile.revision != NO_REVISION:
-        longest_s = patience_s(request, spec.target, run, limit_s=longest_wait_s)
+        longest_s = patience_s(
+            request, spec.target, run, limit_s=longest_wait_s, priority=spec.priority
+        )
         request = replace(request, is_patient=longest_s > 0.0)
     outcome = decide(DryRunJob(profile, sized, request, facts_of_topology, sampling, run))
     if isinstance(outcome, Refused):

@@ -13,7 +13,7 @@ from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.capacity import requested_per_unit
 from apps.scheduling.core.expected.performance import ALONE, DEFAULT, Share, Weights
 from apps.scheduling.core.filters import FILTERS, Eligibility
-from apps.scheduling.core.refusals import refused, too_contended
+from apps.scheduling.core.refusals import gains_little, refused
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.tarcil.batch_arrays import LIMIT, Rule
 from apps.scheduling.core.tarcil.encoding import MARGIN, Form
@@ -48,7 +48,7 @@ class CompiledPolicy(policies.AssembledPolicy):
             score=assembled.score,
             is_full=is_full,
         )
-        self.size, self.is_worth = assembled.size, assembled.is_worth
+        self.size, self.gains_enough = assembled.size, assembled.gains_enough
 
     def _state(self, snapshot: Snapshot, facts: TopologyFacts, *, writable: bool) -> BatchState:
         return BatchState.of(
@@ -252,10 +252,7 @@ class FusedExpected(CompiledPolicy):
                 busy,
             )
             if end < len(rows):  # the next job is refused
-                outcome = self._decide_sized(state, requests[end], seeds[end])
-                outcomes.append(outcome)
-                if isinstance(outcome, Placed):  # its gain is the least one but for rounding
-                    state.allocate(outcome.units, requests[end])
+                outcomes.append(self._decide_sized(state, requests[end], seeds[end]))
         return outcomes
 
     def _decide(self, state: BatchState, request: Request, seed: int) -> Placed | Refused:
@@ -291,8 +288,8 @@ class FusedExpected(CompiledPolicy):
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = policies.ScoredSample(eligibility, scores, picked)
-        if request.is_patient and not self._is_worth(state, request, scored):
-            return too_contended(state, request, eligibility, examined=units, seed=seed)
+        if self._should_wait(state, request, scored):
+            return gains_little(state, request, eligibility, examined=units, seed=seed)
         return self._placed(state, request, scored, seed=seed)
 
 

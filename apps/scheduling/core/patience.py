@@ -1,14 +1,16 @@
-"""How long a job may wait for better units (ours).
+"""How long a job may wait for a better unit while others are free (ours).
 
-A policy may refuse a job that may still wait (`Request.is_patient`) although units are free. What
-the job gains by better units is at most its run time, so it waits no longer than that.
+A policy may refuse a job that may still wait (`Request.is_patient`). What the job gains by a
+better unit is at most its run time, so it waits no longer than that.
 """
+
+from typing import Final
 
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.types import Request
-from apps.workloads.core.targets import CompletionTime, Target
+from apps.workloads.core.targets import BestEffort, InstructionRate, Target
 
-MOST_S = 300.0  # of any job, unless a setting says otherwise
+MOST_S: Final = 300.0  # of any job, unless a setting says otherwise
 
 
 def patience_s(
@@ -17,23 +19,19 @@ def patience_s(
     run: RunTime | None,
     *,
     limit_s: float = MOST_S,
-    profiling_s: float = 0.0,
+    priority: int = 0,
 ) -> float:
-    """Return the cluster seconds after which a job takes any units; 0 = it takes them at once.
+    """Return the cluster seconds after which a job takes any unit; 0 = it takes one at once.
 
-    Jobs that need several units at once do not wait: so many are rarely free.
+    Jobs of several units do not wait, as so many good ones are rarely free; nor do jobs with a
+    deadline, which would need more units later, services, which serve nobody while they wait, and
+    jobs of a priority above 0.
 
     Parameters
     ----------
-    run : predicted run time; None = unknown, as of services
+    run : predicted run time; None = unknown
     limit_s : longest wait of any job
-    profiling_s : that the job waited for its profile before
     """
-    if request.min_units > 1:
+    if request.units > 1 or priority > 0 or not isinstance(target, BestEffort | InstructionRate):
         return 0.0
-    if run is not None:
-        limit_s = min(limit_s, run.value)
-    if isinstance(target, CompletionTime):
-        run_s = target.seconds if run is None else run.high
-        limit_s = min(limit_s, target.seconds - run_s - profiling_s)
-    return max(0.0, limit_s)
+    return limit_s if run is None else min(limit_s, run.value)

@@ -12,14 +12,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Snapshot, Topology
+from apps.inventory.core.snapshot import Floats, Ints, Shorts, Snapshot, Topology
 from apps.scheduling.core import filters, pickers, samplers, scorers
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.expected import performance as expectation
 from apps.scheduling.core.expected.performance import Share, Weights
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.records.ranked_candidates import RankedCandidates
-from apps.scheduling.core.refusals import refused, too_contended
+from apps.scheduling.core.refusals import gains_little, refused
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.tarcil.encoding import Form
 from apps.scheduling.core.tarcil.guarantee import default_sample, miss_probability
@@ -31,7 +31,7 @@ RANK_THRESHOLD = 0.8  # of the guarantee stored with each decision: "outside the
 
 Sampler = Callable[[BatchState, Request, Eligibility, int, int], Ints]
 Scorer = Callable[[BatchState, Request, Ints, int], Scores]
-Worth = Callable[[Request, Floats, Bools], bool]
+GainsEnough = Callable[[Floats, float], bool]
 
 
 class ScoredSample(NamedTuple):
@@ -56,7 +56,7 @@ class AssembledPolicy:
     Attributes
     ----------
     weighs_neighbours : whether the score may depend on what the jobs on a server tolerate
-    is_worth : whether chosen units gain enough for a job that may wait; None = they always do
+    gains_enough : whether a unit gains enough for a job that may wait; None = any does
     """
 
     weighs_neighbours = True
@@ -74,7 +74,7 @@ class AssembledPolicy:
         self._name, self._version = name, version
         self.sample, self.near, self.score = sample, near, score
         self._is_full = is_full
-        self.is_worth: Worth | None = None
+        self.gains_enough: GainsEnough | None = None
         self.size: Callable[[Request], int] | None = None
         self._candidates = DEFAULT_SAMPLE
         self._facts_cache: TopologyFacts | None = None
@@ -84,9 +84,9 @@ class AssembledPolicy:
         self.size = size
         return self
 
-    def waiting_unless(self, is_worth: Worth) -> Self:
-        """Refuse a job that may wait, unless the chosen units gain enough."""
-        self.is_worth = is_worth
+    def waiting_unless(self, gains_enough: GainsEnough) -> Self:
+        """Refuse a job that may wait, unless the chosen unit gains enough."""
+        self.gains_enough = gains_enough
         return self
 
     def drawing(self, candidates: int) -> Self:
@@ -183,21 +183,21 @@ class AssembledPolicy:
             examined = scores.units.size
             return refused(state, request, eligibility, examined=examined, seed=seed)
         scored = ScoredSample(eligibility, scores, picked)
-        if request.is_patient and not self._is_worth(state, request, scored):
+        if self._should_wait(state, request, scored):
             examined = scores.units.size
-            return too_contended(state, request, eligibility, examined=examined, seed=seed)
+            return gains_little(state, request, eligibility, examined=examined, seed=seed)
         measured = NO_RANKS
         if request.measure_rank:
             measured = self._ranks(state, request, scored, seed)
         return self._placed(state, request, scored, seed=seed, measured=measured)
 
-    def _is_worth(self, state: BatchState, request: Request, scored: ScoredSample) -> bool:
-        """Whether the picked units gain enough for a job that may wait for better ones."""
+    def _should_wait(self, state: BatchState, request: Request, scored: ScoredSample) -> bool:
+        """Whether a job that may wait should do so: its best unit gains too little."""
         expectations = scored.scores.expectations
-        if self.is_worth is None or expectations is None:
-            return True
-        allowed = state.facts.allowed(request.platforms)
-        return self.is_worth(request, expectations[scored.picked], allowed)
+        if not request.is_patient or self.gains_enough is None or expectations is None:
+            return False
+        usual = expectation.usual_speed(state.facts, request)
+        return not self.gains_enough(expectations[scored.picked[0]], usual)
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:
         return filters.eligible(state, request)
@@ -276,7 +276,7 @@ def expected(
         score=partial(expectation.score, weights=weights, share=share),
         is_full=True,
         # a job that may wait does so rather than slow its neighbours down by what it gains
-    ).waiting_unless(partial(expectation.is_worth, weights=weights))
+    ).waiting_unless(partial(expectation.gains_enough, weights=weights))
 
 
 def least_loaded(name: str = "least_loaded") -> AssembledPolicy:

@@ -18,8 +18,8 @@ DETAILS = {
     RefusalReason.SPREAD_SHORT: "too few servers, racks or switches have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job needs all its units at once, and fewer are free",
     RefusalReason.QUALITY_SHORT: (
-        "on the best free units the job would gain little more than it and its neighbours would"
-        " lose; it may still wait for better ones"
+        "on the best free unit the job would be slow or slow its neighbours down too much; it may"
+        " still wait for a better one"
     ),
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
@@ -52,10 +52,10 @@ def refused(
     )
 
 
-def too_contended(
+def gains_little(
     state: BatchState, request: Request, eligibility: Eligibility, *, examined: int, seed: int
 ) -> Refused:
-    """Return the refusal of a patient job on whose best units little would be gained."""
+    """Return the refusal of a job that may wait, whose best unit gains too little."""
     return Refused(
         job=request.job,
         reason=RefusalReason.QUALITY_SHORT,

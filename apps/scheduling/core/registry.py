@@ -123,7 +123,7 @@ _WEIGHTS: Final = (
     Parameter("kept", OWN.kept, 0.0, 10.0, "weight of the chance to keep 95 % of the speed"),
     Parameter("width", OWN.width, 0.001, 1.0, "uncertainty of the predicted log performance"),
     Parameter("spread", OWN.spread, 0.0, 10.0, "weight of neighbours to come"),
-    Parameter("gain", OWN.gain, 0.0, 1.0, "least gain of a placement, for a job that may wait"),
+    Parameter("gain", OWN.gain, -100.0, 1.0, "least gain of a unit, for a job that may wait"),
 )
 MAX_AGENTS: Final = 10_000
 _SHARE: Final = (
@@ -154,7 +154,7 @@ POLICIES: Final[dict[str, Entry]] = {
         _expected,
         "ours; Tarcil §3.2 for platforms",
         "ln v + sum g(p; t) + 0.2 sum e c / (M - 1) + 0.3 P(kept) - 2.5 (1 - r)^2 b / M;"
-        " a job that may wait does so below a gain of 0.2",
+        " a job that may wait does so if v p + 0.2 sum e c / (M - 1) < 0.2",
         (*_WEIGHTS, *_SHARE),
         plain=policies.expected,
     ),

@@ -51,7 +51,7 @@ class RefusalReason(StrEnum):
     NO_FREE_UNIT = "NoFreeUnit"
     UNITS_RESERVED = "UnitsReserved"  # the free units are kept for another job
     QUOTA_EXCEEDED = "QuotaExceeded"  # the project may take no more units now
-    QUALITY_SHORT = "QualityShort"  # free units are too contended; better ones are expected
+    QUALITY_SHORT = "QualityShort"  # free units are too contended, and the job may wait
     WAITING_FOR_BUCKET = "WaitingForBucket"  # more free units are expected within the bound
     COMMIT_CONFLICT = "CommitConflict"  # other agents were faster in all attempts
     POLICY_FAILED = "PolicyFailed"  # the policy raised an error
@@ -116,7 +116,7 @@ class Request:
     reserved : units that the user reserved, for policies that place reservations; None = ``units``
     goal : the target, for policies that choose the number of units themselves; None = ``units``
     measure_rank : also compute the rank D of the chosen units, which scans all eligible ones (T3)
-    is_patient : the job may wait for better units: a policy may refuse it although units are free
+    is_patient : the job may wait for a better unit: a policy may refuse it although one is free
     """
 
     job: str

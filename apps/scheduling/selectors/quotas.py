@@ -26,12 +26,13 @@ LEFT JOIN (
     FROM workloads_job j JOIN accounts_project o ON o.id = j.project_id
     LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
     WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
-      AND coalesce(s.reason_code, j.reason_code) <> 'NoMatchingServer'
+      AND coalesce(s.reason_code, j.reason_code) NOT IN ('NoMatchingServer', 'QualityShort')
       AND coalesce(s.waits_for, 'units') = 'units'
       AND (s.min_units > o.max_units) IS NOT TRUE
     GROUP BY j.project_id) waiting ON waiting.project_id = p.id
 ORDER BY p.name
 """  # noqa: S608 - constants
+# Jobs that wait for better units (QualityShort) claim none: others may take those that are free.
 # A project claims at most its unused units, and each job requests one or more. So only as many
 # jobs are summed, in the order of the indexes job_by_shape and job_to_evaluate.
 _STANDINGS: Final = f"""
@@ -46,7 +47,8 @@ LEFT JOIN LATERAL (
              WHERE j.shape_id = s.id AND NOT j.cancel_requested
              ORDER BY j.created_at, j.id LIMIT unused.units) job
          WHERE s.project_id = p.id AND s.waits_for = 'units'
-           AND s.reason_code <> 'NoMatchingServer' AND (s.min_units > p.max_units) IS NOT TRUE
+           AND s.reason_code NOT IN ('NoMatchingServer', 'QualityShort')
+           AND (s.min_units > p.max_units) IS NOT TRUE
          LIMIT unused.units)
         UNION ALL
         (SELECT coalesce(j.units_requested, 1) FROM workloads_job j

@@ -52,7 +52,7 @@ from apps.scheduling.services import agent_refusals as refused_as
 from apps.scheduling.services.admission import AdmissionDesk
 from apps.scheduling.services.agent_copy import AgentCopy
 from apps.scheduling.services.agent_policies import Decider, Deciders
-from apps.scheduling.services.agent_sizing import JobSizer
+from apps.scheduling.services.agent_sizing import JobSizer, without_patience
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.peers import Peers
@@ -290,6 +290,7 @@ class SchedulingAgent:
     ) -> tuple[DecidedBatch, list[Placed | Refused]]:
         known = reservations()
         bound = bindings(ready, known, cluster_now()) if known else ()
+        ready = without_patience(ready, {each.job for each in known})
         seed = int(self._rng.integers(1 << 63))
         batch = decided_batch(
             by.policy.name, snapshot, ready, parameters=by.parameters, seed=seed, bindings=bound

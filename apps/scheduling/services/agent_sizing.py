@@ -171,8 +171,18 @@ class JobSizer:
         return replace(sized_job, request=request, topology=topology)
 
 
+def without_patience(ready: Sequence[SizedJob], jobs: Collection[UUID]) -> Sequence[SizedJob]:
+    """Let some of the jobs take any units: others are kept from those reserved for them."""
+    return [
+        replace(each, request=replace(each.request, is_patient=False))
+        if each.request.is_patient and each.job.id in jobs
+        else each
+        for each in ready
+    ]
+
+
 def _is_patient(job: ClaimedJob, request: Request, run: RunTime | None) -> bool:
     """Whether a job may still wait for better units; a running job takes any that it lacks."""
     limit_s, target = settings.PATIENCE_S, job.spec.target
-    longest_s = patience_s(request, target, run, limit_s=limit_s, profiling_s=job.profiling_s)
+    longest_s = patience_s(request, target, run, limit_s=limit_s, priority=job.priority)
     return not job.missing and job.waited_s < longest_s

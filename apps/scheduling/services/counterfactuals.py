@@ -164,7 +164,8 @@ def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, 
     if isinstance(sized, Infeasible):
         return sized
     request = after(request_of(spec, profile, sized, topology, job="changed"), elapsed_s)
-    return sized, replace(request, sample_size=situation.request.sample_size)
+    before = situation.request
+    return sized, replace(request, sample_size=before.sample_size, is_patient=before.is_patient)
 
 
 def _allowances(decision: Decision) -> Allowances:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _COPY: Final = ClusterFollower()
 _LOCK: Final = Lock()
-# The simulation knows neither quotas nor admission control.
+# The simulation knows no quotas, no admission control, and no job that waits for better units.
 _NOT_SIMULATED: Final = frozenset(
     {Reason.QUOTA_EXCEEDED, Reason.QUALITY_SHORT, Reason.WAITING_FOR_BUCKET}
 )

@@ -143,7 +143,7 @@ class _Arrivals:
     def request(self, job: int, now: float, facts: LazyFacts) -> SizedRequest:
         """Return the request as given."""
         request = self._arrived[job].request
-        patience_s = self._patience_s if request.min_units == 1 else 0.0
+        patience_s = self._patience_s if request.units == 1 else 0.0
         return SizedRequest(request, 1.0, patience_s=patience_s)
 
     def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:

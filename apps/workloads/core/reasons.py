@@ -151,7 +151,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     ),
     Reason.QUALITY_SHORT: Meaning(
         6,
-        "The free units are too contended for the job, and better ones are expected soon.",
+        "The free units are too contended for the job, and it may still wait for better ones.",
         "Nothing to do; if better ones take too long, it starts on the free units.",
     ),
     Reason.WAITING_FOR_BUCKET: Meaning(

@@ -17,9 +17,10 @@ the units that the term leaves free shrinks as well.
 Units whose score is within `LOSS` of the best count as equally good. The choice among them starts
 at a random block of servers.
 
-A job that may wait (`Request.is_patient`) is refused if its best units add less than
-`Weights.gain` to the work of the cluster (`gain`): in a crowded cluster such a placement costs the
-neighbours about what the job gains, and all jobs, also those to come, would have to pay for it.
+A job of one unit that may wait (`Request.is_patient`) is refused if the unit that it would take is
+contended and adds less than `Weights.gain` to the work of the cluster (`gains_enough`). In a
+crowded cluster such a placement costs the neighbours about what the job gains, and all later jobs
+find less room.
 
 Agents that decide at the same time see the same cluster and would choose the same units. With k
 agents each prefers the servers of its own share, a k-th of all (`Share`): units of other shares
@@ -38,9 +39,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts, Topology
+from apps.inventory.core.snapshot import Floats, Ints, Shorts, Topology
 from apps.scheduling.core import chance, loss
-from apps.scheduling.core.batch_state import BatchState
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.scorers import Scores
 from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import Request, stored_candidates
@@ -52,6 +53,7 @@ MAX_EXPONENT: Final = 700.0  # of a double
 STEPS: Final = 1 << 30  # of a score of 1, in the integer keys
 TIED: Final = round(LOSS * STEPS)
 LEAST: Final = 1e-300  # performance, whose logarithm is finite
+UNCONTENDED: Final = 0.95  # gain of a unit, at which no job waits for a better one
 
 
 class Weights(NamedTuple):
@@ -60,7 +62,7 @@ class Weights(NamedTuple):
     Attributes
     ----------
     width : uncertainty of the predicted log performance
-    gain : least gain of a placement, for a job that may wait
+    gain : least gain of a unit, for a job that may wait
     """
 
     neighbours: float = 0.2
@@ -170,33 +172,34 @@ def expectations(state: BatchState, request: Request, servers: Shorts) -> Floats
     return np.stack((speed, own, neighbours, 1.0 - state.free_count[servers] / size), axis=1)
 
 
-def gain(
-    request: Request, expectations: Floats, allowed: Bools, weights: Weights = DEFAULT
-) -> float:
-    """Return what a placement adds to the work of the cluster, per unit. O(k + P).
+def usual_speed(facts: TopologyFacts, request: Request) -> float:
+    """Return the speed that a job may hope for: 1, or that of its fastest platform if slower.
 
-    A unit adds its speed, relative to the fastest allowed platform alone, less the weighted log
-    performance that the jobs on its server lose. Infinite on idle servers, where waiting helps
-    nobody; of several units, those on other servers count.
+    Only servers count that it may use, whether or not they are open or busy. O(S).
+    """
+    if request.platform_speed is None:
+        return 1.0
+    usable = facts.allowed(request.platforms)[facts.server_platform]
+    usable = usable & facts.labelled(request.labels) & ~facts.named(request.excluded)
+    fastest = request.platform_speed[facts.server_platform[usable]].max(initial=0.0)
+    return min(1.0, float(fastest)) or 1.0
+
+
+def gains_enough(expectation: Floats, usual: float, weights: Weights = DEFAULT) -> bool:
+    """Whether a job that may wait takes a unit.
+
+    It does if the unit is not contended: the performance of the job there, less the weighted log
+    performance that the other jobs of the server lose, is at least `UNCONTENDED`. Else the speed
+    of the job there, relative to ``usual``, less the same loss, must be at least ``weights.gain``.
 
     Parameters
     ----------
-    expectations : (k, 4) of the chosen units
-    allowed : (P,) platforms
+    expectation : (4,) columns of `Expectation`
+    usual : as `usual_speed`
     """
-    speed, own, neighbours, busy = expectations[expectations[:, 3] > 0.0].T
-    if not busy.size:
-        return math.inf
-    best = 1.0 if request.platform_speed is None else request.platform_speed[allowed].max()
-    lost = np.log(np.maximum(neighbours, LEAST))
-    return float((speed * own / best + weights.neighbours * lost).mean())
-
-
-def is_worth(
-    request: Request, expectations: Floats, allowed: Bools, weights: Weights = DEFAULT
-) -> bool:
-    """Whether a job that may wait takes units with these expectations; as `gain`."""
-    return gain(request, expectations, allowed, weights) >= weights.gain
+    speed, own, neighbours = (float(value) for value in expectation[:3])
+    lost = weights.neighbours * math.log(max(neighbours, LEAST))
+    return own + lost >= UNCONTENDED or speed * own / usual + lost >= weights.gain
 
 
 def kept(lost: Any, weights: Weights = DEFAULT) -> Any:

@@ -157,6 +157,7 @@ def _new_table(rows: int, servers: int, platforms: int) -> ranking_batch.Table:
         excluded=np.empty((rows, servers), dtype=np.bool_),
         requested=np.empty((rows, 3)),
         per_tolerated=np.empty(sources),
+        usual=np.empty((rows, 1)),
         units=np.empty(rows, dtype=np.int64),
     )
 

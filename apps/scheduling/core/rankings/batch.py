@@ -11,11 +11,9 @@ sources.
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
-from apps.scheduling.core.expected.performance import LEAST, Weights
+from apps.scheduling.core.expected.performance import LEAST, UNCONTENDED, Weights
 from apps.scheduling.core.rankings.kernels import ELIGIBLE, Cluster, Demand, take_units
 from apps.scheduling.core.rankings.leaders import Leaders
 from apps.scheduling.core.rankings.log import COUNT, FIRST, ChangeLog, append
@@ -46,6 +44,7 @@ class Table(NamedTuple):
     excluded: Bools
     requested: Floats
     per_tolerated: Floats
+    usual: Floats
     units: Ints
 
 
@@ -121,7 +120,7 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
         draw = Draw(size, True, jobs.seed[j])
         list_best(cluster, ranking, weights, listing, places.blocks, draw)
         describe(cluster, demand, best)
-        if jobs.patient[j] and _gain(best.expectations[0], demand, weights) < weights.gain:
+        if jobs.patient[j] and not _gains_enough(best.expectations[0], demand.usual[0], weights):
             return j
         take_units(cluster, demand, best.units[:1], best.servers[:1])
         append(log, cluster, best.servers[:1])
@@ -131,18 +130,12 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     return jobs.row.size
 
 
-@jit(makes_arrays=False)
-def _gain(expectation: Floats, demand: Demand, weights: Weights) -> float:
-    """Return `performance.gain` of one unit."""
-    if expectation[3] <= 0.0:
-        return np.inf
-    fastest = -np.inf
-    for p in range(demand.allowed.size):
-        if demand.allowed[p]:
-            fastest = max(fastest, demand.log_speed[p])
-    lost = math.log(max(expectation[2], LEAST))
-    speed = expectation[0] * expectation[1] / math.exp(fastest)
-    return float(speed + weights.neighbours * lost)
+@jit(makes_arrays=False, forceinline=True)
+def _gains_enough(expectation: Floats, usual: float, weights: Weights) -> bool:
+    """Return `performance.gains_enough`."""
+    own, lost = expectation[1], weights.neighbours * math.log(max(expectation[2], LEAST))
+    speed = expectation[0] * own / usual
+    return bool(own + lost >= UNCONTENDED or speed + lost >= weights.gain)
 
 
 @jit(makes_arrays=False, forceinline=True)
@@ -171,6 +164,7 @@ def demand_of(table: Table, row: int) -> Demand:
         table.excluded[row],
         table.requested[row],
         table.per_tolerated[row],
+        table.usual[row],
         table.units[row],
     )
 

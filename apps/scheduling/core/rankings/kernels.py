@@ -48,6 +48,7 @@ class Demand(NamedTuple):
 
     caused, tolerated (N,), log_speed, allowed (P,), labelled, excluded (S,), requested (3,)
     per_tolerated : (N,) inverse of ``tolerated``
+    usual : (1,) as `performance.usual_speed`
     """
 
     caused: Floats
@@ -58,6 +59,7 @@ class Demand(NamedTuple):
     excluded: Bools
     requested: Floats
     per_tolerated: Floats
+    usual: Floats
     units: int
 
 

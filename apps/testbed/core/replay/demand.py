@@ -137,7 +137,8 @@ class Demand:
             all_facts = facts.of(profile, self.allowances.now)
             run = run_time(spec, profile, sized, all_facts, elapsed_s=elapsed_s)
         run_s = math.nan if run is None else run.value
-        wait_s = patience_s(request, spec.target, run, limit_s=self._patience_s)
+        limit_s, priority = self._patience_s, spec.priority
+        wait_s = patience_s(request, spec.target, run, limit_s=limit_s, priority=priority)
         framework, speed = self.truth(job).framework, 1.0
         if sized.setting and framework is not None:
             speed = framework.speed(setting_named(sized.setting))

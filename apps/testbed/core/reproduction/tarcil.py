@@ -122,7 +122,11 @@ def agents_run(agents: int, load: float, seed: int, *, span_s: float = SPAN_S) -
         gang=np.zeros(n, dtype=np.bool_),
     )
     options = ReplayOptions(
-        agents=agents, decision_s=DECISION_S, batch=1, admission=Admission.SHAPES
+        agents=agents,
+        decision_s=DECISION_S,
+        batch=1,
+        admission=Admission.SHAPES,
+        patience_s=0.0,
     )
     return replayed(Scenario(cluster, jobs, options), "tarcil", seed)
 

@@ -14,7 +14,13 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import loss, policies
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
-from apps.scheduling.core.expected.performance import BLOCK, DEFAULT, Weights, gain, score
+from apps.scheduling.core.expected.performance import (
+    BLOCK,
+    Weights,
+    gains_enough,
+    score,
+    usual_speed,
+)
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.types import EXPLAINED, Placed, RefusalReason, Refused, Within
 from tests.scheduling.core.clusters import idle, loaded, request, topology
@@ -234,23 +240,37 @@ def test_both_forms_decide_alike(
             assert (one.examined, one.eligible) == (other.examined, other.eligible)
 
 
-def test_the_gain_of_a_placement_by_hand() -> None:
-    speed, own, kept = np.array([1.5, 0.6]), 0.8, 0.5
-    asked = request(platform_speed=speed)
-    rows = np.array([[0.6, own, kept, 0.75]])
-    everywhere, slow = np.array([True, True]), np.array([False, True])
-    lost = DEFAULT.neighbours * math.log(kept)
-    assert gain(asked, rows, everywhere) == pytest.approx(0.6 * own / 1.5 + lost)
-    assert gain(asked, rows, slow) == pytest.approx(own + lost)
-    assert gain(request(), np.array([[1.0, own, kept, 0.75]]), everywhere) == pytest.approx(
-        own + lost
-    )
+@pytest.mark.parametrize(
+    ("speed", "own", "neighbours", "usual", "takes"),
+    [
+        (1.0, 0.31, math.exp(-0.5), 1.0, True),  # 0.31 - 0.2 · 0.5 = 0.21
+        (1.0, 0.29, math.exp(-0.5), 1.0, False),
+        (0.5, 0.31, math.exp(-0.5), 1.0, False),  # half as fast
+        (0.5, 0.31, math.exp(-0.5), 0.5, True),  # as fast as the job may hope for
+        (0.01, 0.96, 1.0, 1.0, True),  # slow, but not contended
+        (0.01, 0.96, math.exp(-0.1), 1.0, False),
+        (1.0, 0.5, 0.0, 1.0, False),
+    ],
+)
+def test_the_gain_of_a_unit_by_hand(
+    speed: float, own: float, neighbours: float, usual: float, takes: bool
+) -> None:
+    assert gains_enough(np.array([speed, own, neighbours, 0.5]), usual) is takes
 
 
-def test_of_several_units_those_beside_other_jobs_count() -> None:
-    rows = np.array([[1.0, 0.9, 1.0, 0.0], [1.0, 0.5, 1.0, 0.5], [1.0, 0.3, 1.0, 0.5]])
-    assert gain(request(3), rows, np.array([True, True])) == pytest.approx(0.4)
-    assert gain(request(3), rows[:1], np.array([True, True])) == math.inf
+def test_a_job_may_hope_for_its_fastest_platform_if_that_is_slow() -> None:
+    cluster = topology((4, 4, 4), labels=(frozenset({"k=a"}), frozenset({"k=b"}), frozenset()))
+    facts = TopologyFacts(cluster)  # platforms J, A, J
+
+    def usual(*speed: float, **asked: Any) -> float:
+        return usual_speed(facts, request(platform_speed=np.array(speed), **asked))
+
+    assert usual(1.5, 0.2) == usual_speed(facts, request()) == 1.0
+    assert usual(0.7, 0.2) == 0.7
+    assert usual(0.7, 0.2, platforms=frozenset({"A"})) == 0.2
+    assert usual(0.7, 0.2, labels=frozenset({"k=b"})) == 0.2
+    assert usual(0.7, 0.2, excluded=frozenset({0, 2})) == 0.2
+    assert usual(0.7, 0.2, labels=frozenset({"k=c"})) == 1.0
 
 
 def crowded() -> Snapshot:
@@ -279,17 +299,17 @@ def test_a_patient_job_waits_where_it_would_gain_little(make: Any) -> None:
     assert (waits.examined, waits.eligible, waits.dropped) == (2, 2, {"busy": 6})
     (at_once,) = make().place(snapshot, [request(**harsh)], RNG)
     assert isinstance(at_once, Placed)
-    weights = Weights(gain=0.0, neighbours=0.0)
+    weights = Weights(gain=-100.0)
     (cheap,) = make(weights).place(snapshot, [request(is_patient=True, **harsh)], RNG)
     assert isinstance(cheap, Placed)
 
 
 @pytest.mark.parametrize("make", [policies.expected, FusedExpected])
-def test_no_job_waits_for_better_units_than_those_of_an_idle_server(make: Any) -> None:
-    slow: dict[str, Any] = {
-        "platform_speed": np.array([1.0, 0.05]),
-        "platforms": frozenset({"J", "A"}),
-    }
-    idle_server = replace(idle(topology((4, 4))), server_open=np.array([False, True]))
-    (placed,) = make().place(idle_server, [request(is_patient=True, **slow)], RNG)
+def test_no_job_waits_beside_units_that_are_busy_without_pressing(make: Any) -> None:
+    """As units that are reserved for another job, on a platform that is slow for this one."""
+    snapshot = idle(topology((4, 4)))
+    free = snapshot.unit_free.copy()
+    free[[0, 1, 4, 5]] = False
+    slow: dict[str, Any] = {"platform_speed": np.array([0.05, 0.05]), "is_patient": True}
+    (placed,) = make().place(replace(snapshot, unit_free=free), [request(**slow)], RNG)
     assert isinstance(placed, Placed)
