@@ -41,6 +41,7 @@ from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.worlds import WORLDS, world_named
 from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.registry import (
+    DEFAULT,
     POLICIES,
     PolicyParameterError,
     UnknownPolicyError,
@@ -297,11 +298,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         for run in runs
     ]
     varied = ("world", "profiles", "servers", "loads", "seeds", "policies", "units", "patience_s")
-    stored = {"policies": table(runs), "nearest": nearest(runs)}
+    stored = {"policies": table(runs)}
+    if set(options.policies) - {DEFAULT}:
+        stored["nearest"] = nearest(runs)
     chosen = {name: getattr(options, name) for name in varied}
     result = options.name or result_name(options.policies, options.units)
     store(result, arguments=chosen, figures=figures, tables=stored, folder=options.results)
-    sys.stdout.write(markdown(stored["policies"]) + "\n\n" + markdown(stored["nearest"]) + "\n")
+    sys.stdout.write("\n\n".join(map(markdown, stored.values())) + "\n")
     return 0
 
 
