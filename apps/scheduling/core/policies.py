@@ -31,7 +31,7 @@ RANK_THRESHOLD = 0.8  # of the guarantee stored with each decision: "outside the
 
 Sampler = Callable[[BatchState, Request, Eligibility, int, int], Ints]
 Scorer = Callable[[BatchState, Request, Ints, int], Scores]
-GainsEnough = Callable[[Floats, float], bool]
+GainsEnough = Callable[[Floats, Callable[[], float]], bool]
 
 
 class ScoredSample(NamedTuple):
@@ -196,7 +196,7 @@ class AssembledPolicy:
         expectations = scored.scores.expectations
         if not request.is_patient or self.gains_enough is None or expectations is None:
             return False
-        usual = expectation.usual_speed(state.facts, request)
+        usual = partial(expectation.usual_speed, state.facts, request)
         return not self.gains_enough(expectations[scored.picked[0]], usual)
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:

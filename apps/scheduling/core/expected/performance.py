@@ -35,6 +35,7 @@ uses.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -185,21 +186,24 @@ def usual_speed(facts: TopologyFacts, request: Request) -> float:
     return min(1.0, float(fastest)) or 1.0
 
 
-def gains_enough(expectation: Floats, usual: float, weights: Weights = DEFAULT) -> bool:
+def gains_enough(
+    expectation: Floats, usual: Callable[[], float], weights: Weights = DEFAULT
+) -> bool:
     """Whether a job that may wait takes a unit.
 
     It does if the unit is not contended: the performance of the job there, less the weighted log
     performance that the other jobs of the server lose, is at least `UNCONTENDED`. Else the speed
-    of the job there, relative to ``usual``, less the same loss, must be at least ``weights.gain``.
+    of the job there, relative to the usual one, less the same loss, must be at least
+    ``weights.gain``.
 
     Parameters
     ----------
     expectation : (4,) columns of `Expectation`
-    usual : as `usual_speed`
+    usual : returns `usual_speed`; not called for a unit that is not contended
     """
     speed, own, neighbours = (float(value) for value in expectation[:3])
     lost = weights.neighbours * math.log(max(neighbours, LEAST))
-    return own + lost >= UNCONTENDED or speed * own / usual + lost >= weights.gain
+    return own + lost >= UNCONTENDED or speed * own / usual() + lost >= weights.gain
 
 
 def kept(lost: Any, weights: Weights = DEFAULT) -> Any:

@@ -255,7 +255,7 @@ def test_both_forms_decide_alike(
 def test_the_gain_of_a_unit_by_hand(
     speed: float, own: float, neighbours: float, usual: float, takes: bool
 ) -> None:
-    assert gains_enough(np.array([speed, own, neighbours, 0.5]), usual) is takes
+    assert gains_enough(np.array([speed, own, neighbours, 0.5]), lambda: usual) is takes
 
 
 def test_a_job_may_hope_for_its_fastest_platform_if_that_is_slow() -> None:
