@@ -290,7 +290,8 @@ class SchedulingAgent:
     ) -> tuple[DecidedBatch, list[Placed | Refused]]:
         known = reservations()
         bound = bindings(ready, known, cluster_now()) if known else ()
-        ready = without_patience(ready, {each.job for each in known})
+        if known:
+            ready = without_patience(ready, {each.job for each in known})
         seed = int(self._rng.integers(1 << 63))
         batch = decided_batch(
             by.policy.name, snapshot, ready, parameters=by.parameters, seed=seed, bindings=bound
