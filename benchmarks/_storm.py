@@ -22,6 +22,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
 from apps.accounts.services import create_token, create_user, ensure_project
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.common.infrastructure.transactions import conflict_of
 from apps.common.models import TransactionRetry
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
@@ -315,7 +316,7 @@ class Storm:
             self.report.violations.append(f"{running} launches have not ended")
 
 
-class _Death(Event):
+class _Death(StopSignal):
     """The stop signal of an emulator that dies at some moment, or when the storm is over."""
 
     at_s = float("inf")
@@ -327,8 +328,8 @@ class _Death(Event):
     def is_set(self) -> bool:
         return self._over.is_set() or time.monotonic() >= self.at_s
 
-    def wait(self, timeout: float | None = None) -> bool:
-        self._over.wait(timeout)
+    def wait(self, timeout_s: float) -> bool:
+        self._over.wait(timeout_s)
         return self.is_set()
 
 

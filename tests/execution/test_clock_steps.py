@@ -1,13 +1,13 @@
 """The wall clock of the database steps: cluster time moves little, and an event reports it."""
 
 from datetime import datetime, timedelta
-from threading import Event
 from time import monotonic
 
 import pytest
 from django.test import Client
 
 from apps.common.infrastructure.database import database_now
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.execution.management.commands.run_emulator import _environment
 from apps.execution.services.recovery import sweep
 from apps.inventory.core.usage import SILENT_S
@@ -75,7 +75,7 @@ def test_the_clock_of_the_emulator_is_monotonic_and_bounded() -> None:
     cluster("a")
     Cluster.objects.update(wall_anchor_s=database_now().timestamp() - 10.0, speed=SPEED)
     clock, now_s = plane().clock(), monotonic()
-    assert _environment(Event()).wall_s is monotonic
+    assert _environment(StopSignal()).wall_s is monotonic
     assert clock.at(now_s) == pytest.approx(RECORDED_S + 10.0 * SPEED, abs=15.0 * SPEED)
     assert clock.at(now_s + HOUR_S) - clock.at(now_s) == pytest.approx(BOUND_S, abs=15.0 * SPEED)
 

@@ -1,25 +1,25 @@
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from threading import Event
 
 import pytest
 
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.execution.backends.emulated.emulator import Emulator
 from apps.execution.backends.emulated.port import NoServersError, Site
 from apps.execution.backends.runner import DatabaseAwayError, Environment, run
 from tests.execution.emulated_plane import AwayError, MemoryPlane, launch, site
 
 
-class Pause(Event):
+class Pause(StopSignal):
     """A fake clock that advances instead of sleeping and calls functions at given seconds."""
 
     def __init__(self, world: "World") -> None:
         super().__init__()
         self.world = world
 
-    def wait(self, timeout: float | None = None) -> bool:
-        self.world.now_s += timeout or 0.0
+    def wait(self, timeout_s: float) -> bool:
+        self.world.now_s += timeout_s
         self.world.plane.is_away = self.world.away[0] <= self.world.now_s < self.world.away[1]
         if self.world.now_s >= self.world.until_s:
             self.set()

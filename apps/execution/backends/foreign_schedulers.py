@@ -5,12 +5,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from logging import Logger
-from threading import Event
 from types import FrameType
 from typing import Final
 
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.common.infrastructure.transactions import retry_once
 from apps.execution.backends.runner import Environment
 from apps.execution.core.ends import End
@@ -148,7 +148,7 @@ class Holder:
 
 def environment(name: str) -> Environment:
     """Return the environment of such a backend's loop, which SIGTERM and SIGINT end."""
-    stop = Event()
+    stop = StopSignal()
 
     def request_stop(_signal: int, _frame: FrameType | None) -> None:
         stop.set()

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event
 from typing import Final, Protocol
 
 from apps.common.core.errors import ControlPlaneError
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.execution.backends.emulated.port import NoServersError
 from apps.execution.services.backend_holders import BackendHeldError
 
@@ -54,7 +54,7 @@ class Environment:
     wall_s: Callable[[], float]
     away: tuple[type[Exception], ...]
     reconnect: Callable[[], None]
-    stop: Event
+    stop: StopSignal
     name: str = "emulator"
     tick_s: float = TICK_S
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
@@ -34,6 +35,27 @@ def program(at: Path, name: str, script: str) -> Slurm:
     (at / name).write_text(f"#!/bin/sh\n{script}\n")
     (at / name).chmod(0o755)
     return Slurm(path=f"{at}:/usr/bin:/bin")
+
+
+# ---- the alive file ----
+
+
+def test_the_alive_file_is_never_empty(tmp_path: Path) -> None:
+    file, seen, has_ended = tmp_path / "alive", set[int](), Event()
+    file.write_text("a longer line of another version\n")
+    holder.write_alive(file)
+
+    def read() -> None:
+        while not has_ended.is_set():
+            seen.add(len(file.read_text()))
+
+    reader = Thread(target=read)
+    reader.start()
+    for _ in range(5000):
+        holder.write_alive(file)
+    has_ended.set()
+    reader.join()
+    assert seen == {len(f"{time.time():.0f}\n")}
 
 
 # ---- programs ----

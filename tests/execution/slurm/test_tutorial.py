@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -19,7 +19,7 @@ from apps.execution.backends.slurm.commands import Slurm
 from apps.inventory.models import Cluster, Server
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.models import Job
-from tests.execution.slurm.cluster import NODES, SlurmCluster
+from tests.execution.slurm.cluster import NODES, SlurmCluster, SlurmStartError
 from tests.execution.slurm.conftest import a_cluster, require_slurm
 
 pytestmark = pytest.mark.slurm
@@ -71,6 +71,18 @@ def run_block(block: str, *, shell: dict[str, str], at: Path) -> str:
     return done.stdout
 
 
+def until_or_told(
+    plain: SlurmCluster, holds: Callable[[], object], what: str, *, at: Path
+) -> None:
+    """Wait until a function returns a true value; fail with what backend, Slurm and Berth tell."""
+    try:
+        plain.until(holds, what)
+    except SlurmStartError as error:
+        jobs = list(Job.objects.values("name", "state", "reason_code", "reason_message"))
+        listed = plain.run("squeue", "--states=all", "-o", "%i %T %r %N")
+        raise AssertionError(f"{(at / 'backend.log').read_text()}\n{listed}\n{jobs}") from error
+
+
 def test_the_commands_of_the_page_lead_where_it_says(
     transactional_db: None, plain: SlurmCluster, settings: Settings, tmp_path: Path
 ) -> None:
@@ -97,7 +109,7 @@ def test_the_commands_of_the_page_lead_where_it_says(
             scheduler.work(for_s=1.0)
             return Job.objects.filter(slurm__slurm_id=job_id, state="succeeded").exists()
 
-        plain.until(has_ended, "the job has run")
+        until_or_told(plain, has_ended, "the job has run", at=tmp_path)
         job = Job.objects.get(slurm__slurm_id=job_id)
         assert (job.units, job.created_by.username) == (2, "root")
         ran_on = (tmp_path / "out").read_text().split()[-1]

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.execution.backends.agent import probing
 from apps.execution.backends.agent.accounts import Accounts
 from apps.execution.backends.agent.fetching import Fetching
@@ -93,7 +94,7 @@ class Agent:
 
     link: Link
     machine: Machine
-    stop: Event = field(default_factory=Event)
+    stop: StopSignal = field(default_factory=StopSignal)
     epoch: int = 0
     lease_s: float = 0.0
     _tasks: Tasks = field(init=False)

@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.execution.backends.agent.link import AwayError, Link, RefusedError
 from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.backends.agent.wakes import Wakes
@@ -35,7 +36,7 @@ class Fetching:
     link: Link
     tasks: Tasks
     lock: Lock
-    stop: Event
+    stop: StopSignal
     wakes: Wakes
     give_back: Callable[[CommandOrder, Exception], None]
     _wanted: dict[int, CommandOrder] = field(default_factory=dict)

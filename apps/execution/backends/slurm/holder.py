@@ -14,6 +14,7 @@ pause must be longer than the lease, or the database must have ended the session
 """
 
 import logging
+import os
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -128,7 +129,7 @@ class SlurmBackend:
             return
         self._holder.tell("slurm", "")
         if self.options.alive_file is not None:
-            self.options.alive_file.write_text(f"{time.time():.0f}\n")
+            write_alive(self.options.alive_file)
 
     def _compare(self, wall_s: float) -> None:
         if self._holder.is_due("nodes", wall_s, NODES_S) or not self._nodes:
@@ -327,6 +328,17 @@ class SlurmBackend:
                 return
             self._holder.postpone(f"job {jobs[0].id}", time.monotonic() + AGAIN_S)
             self._holder.tell(f"job {jobs[0].id}", f"{error}; it stays held")
+
+
+def write_alive(file: Path) -> None:
+    """Write the Unix time; the hook may read at any moment, so the file is never empty between."""
+    text = f"{time.time():.0f}\n".encode()
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, text)
+        os.ftruncate(descriptor, len(text))
+    finally:
+        os.close(descriptor)
 
 
 def _launch(case: _Case) -> int | None:

@@ -7,7 +7,6 @@ import socket
 import time
 from argparse import ArgumentParser
 from dataclasses import replace
-from threading import Event
 from types import FrameType
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.common.infrastructure.collector import spare_loaded_objects
+from apps.common.infrastructure.stop_signal import StopSignal
 from apps.common.infrastructure.warm_up import Kernels, warming_up
 from apps.execution.backends.emulated.control_plane import DatabaseControlPlane, Hooks
 from apps.execution.backends.emulated.emulator import PROBE_FAILURES, Emulator
@@ -114,7 +114,7 @@ def _hooks() -> Hooks:
     )
 
 
-def _environment(stop: Event) -> Environment:
+def _environment(stop: StopSignal) -> Environment:
     return Environment(
         wall_s=time.monotonic,
         away=(OperationalError, InterfaceError),
@@ -123,8 +123,8 @@ def _environment(stop: Event) -> Environment:
     )
 
 
-def _stop_on_signal() -> Event:
-    stop = Event()
+def _stop_on_signal() -> StopSignal:
+    stop = StopSignal()
 
     def request_stop(_signal: int, _frame: FrameType | None) -> None:
         stop.set()
