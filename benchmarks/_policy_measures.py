@@ -152,12 +152,14 @@ class Reached(NamedTuple):
     overall : (n,) speed from arrival to end
     met : (n,) whether that meets the target
     lost : (n,) speed that neighbours lost when the job started, in jobs
+    waited_s : (n,) cluster seconds from arrival to start
     """
 
     alone: Floats
     overall: Floats
     met: Bools
     lost: Floats
+    waited_s: Floats
 
 
 def performances(
@@ -186,11 +188,9 @@ def performances(
         took_s = record.ended_s - record.arrived_s
         is_met = took_s <= isolation.target_s(job.truth, fastest_s)
         run_s = record.ended_s - record.started_s
-        rows.append((alone_s / run_s, ideal_s / took_s, is_met, lost))
-    alone, overall, met, lost_speed = zip(*rows, strict=True)
-    return Reached(
-        np.array(alone), np.array(overall), np.array(met, dtype=np.bool_), np.array(lost_speed)
-    )
+        rows.append((alone_s / run_s, ideal_s / took_s, is_met, lost, took_s - run_s))
+    alone, overall, met, *others = map(np.array, zip(*rows, strict=True))
+    return Reached(alone, overall, met.astype(np.bool_), *others)
 
 
 def _phases(truth: Truth) -> float:

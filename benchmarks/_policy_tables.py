@@ -18,7 +18,10 @@ MEASURES: Final = {
     "overall": "overall",
     "targets_met": "targets met",
     "neighbours_loss": "neighbours' loss",
+    "mean_wait_s": "mean wait, s",
+    "longest_wait_s": "longest wait, s",
 }
+WAITS: Final = frozenset({"mean_wait_s", "longest_wait_s"})
 LEADS: Final = {"overall": "overall", "near_full_speed": "at_095"}  # by name in the JSON
 PROFILES: Final = {"inferred": "inferred", "true": "true (bound)"}
 
@@ -33,6 +36,7 @@ class PolicyRow:
     overall : mean speed from arrival to end
     targets_met : share of jobs
     neighbours_loss : mean speed that the neighbours of a job lose when it starts, in jobs
+    mean_wait_s, longest_wait_s : cluster seconds from arrival to start
     """
 
     load: float
@@ -44,12 +48,15 @@ class PolicyRow:
     overall: float
     targets_met: float
     neighbours_loss: float
+    mean_wait_s: float
+    longest_wait_s: float
 
     def __str__(self) -> str:
         spread = f"mean {self.mean:.3f}  p10 {self.tenth:.3f}  p1 {self.hundredth:.3f}"
         ends = f"at least 0.95: {self.near_full_speed:4.0%}  overall {self.overall:.3f}"
         more = f"targets met {self.targets_met:4.0%}  neighbours' loss {self.neighbours_loss:.3f}"
-        return f"load {self.load:4.2f}  {self.policy:<15} {spread}  {ends}  {more}"
+        waits = f"waits {self.mean_wait_s:.0f} s, at most {self.longest_wait_s:.0f} s"
+        return f"load {self.load:4.2f}  {self.policy:<15} {spread}  {ends}  {more}  {waits}"
 
 
 def estimate(values: list[float]) -> tuple[float, float]:
@@ -93,10 +100,15 @@ def table(runs: Sequence[Run]) -> list[list[str]]:
     """Return the published table: one row per world, profiles, load and policy."""
     shown = [["world", "profiles", "load", "policy", *MEASURES.values()]]
     for (world, profiles, load, policy), of_seeds in by_key(runs).items():
-        cells = [estimate([getattr(run.result, name) for run in of_seeds]) for name in MEASURES]
-        texts = [f"{mean:.3f} ± {half:.3f}" for mean, half in cells]
+        texts = [_cell(name, [getattr(run.result, name) for run in of_seeds]) for name in MEASURES]
         shown.append([world, PROFILES[profiles], f"{load:.2f}", f"`{policy}`", *texts])
     return shown
+
+
+def _cell(measure: str, values: list[float]) -> str:
+    mean, half = estimate(values)
+    digits = 0 if measure in WAITS else 3
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
 def leads(runs: Sequence[Run]) -> dict[tuple[str, str, float, str], dict[str, list[float]]]:
@@ -163,6 +175,8 @@ def as_json(runs: Sequence[Run]) -> dict[str, object]:
             "at_095": float(np.mean([run.result.near_full_speed for run in of_seeds])),
             "targets_met": float(np.mean([run.result.targets_met for run in of_seeds])),
             "neighbours_loss": float(np.mean([run.result.neighbours_loss for run in of_seeds])),
+            "mean_wait_s": float(np.mean([run.result.mean_wait_s for run in of_seeds])),
+            "longest_wait_s": float(np.mean([run.result.longest_wait_s for run in of_seeds])),
             "lead": lead.get((world, profiles, load, policy)),
         }
         for (world, profiles, load, policy), of_seeds in by_key(runs).items()

@@ -13,8 +13,9 @@ better units while others are free; only `expected` does. Measured for the jobs 
 the speed relative to the same platforms without neighbours; the speed from arrival to end relative
 to the highest-end platform (many units: to the fastest units of the cluster); the share of jobs
 whose time from arrival to end is that of 0.95 of their speed alone on units of median speed, or
-shorter; and the speed that the neighbours of a job lose when it starts, in jobs. Means over the
-seeds with 90 % intervals, and the lead of the default over each policy, seed by seed.
+shorter; the speed that the neighbours of a job lose when it starts, in jobs; and the wait from
+arrival to start. Means over the seeds with 90 % intervals, and the lead of the default over each
+policy, seed by seed.
 
 Stores the result unless it prints JSON: under the name N, or else as `policies`, with many units
 as `policies-many`, with parameters (`expected:kept=0.5:width=0.05`) as `policies-parameters`, with
@@ -121,6 +122,8 @@ def row(world: DemoCluster, jobs: list[JobArrival], cell: "Cell", name: str) -> 
         float(reached.overall.mean()),
         float(reached.met.mean()),
         float(reached.lost.mean()),
+        float(reached.waited_s.mean()),
+        float(reached.waited_s.max()),
     )
 
 

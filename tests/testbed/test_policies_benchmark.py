@@ -22,7 +22,7 @@ from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
-from benchmarks._policy_tables import PolicyRow, Run, as_json, leads, nearest, runs_in
+from benchmarks._policy_tables import PolicyRow, Run, as_json, leads, nearest, runs_in, table
 from benchmarks._results import load
 from benchmarks.policies import Cell, arrivals, main, names, result_name, row
 
@@ -86,7 +86,7 @@ def test_a_parameter_that_is_not_accepted_is_refused(text: str) -> None:
 
 
 def one_run(seed: int, policy: str, overall: float, share: float) -> Run:
-    found = PolicyRow(0.5, policy, 0.9, 0.8, 0.7, share, overall, 0.25, 0.125)
+    found = PolicyRow(0.5, policy, 0.9, 0.8, 0.7, share, overall, 0.25, 0.125, 20.0, 300.5)
     return Run("paper", "inferred", seed, found)
 
 
@@ -110,12 +110,21 @@ def test_the_json_has_the_two_measures_by_world_profiles_load_and_policy() -> No
         "at_095": 0.375,
         "targets_met": 0.25,
         "neighbours_loss": 0.125,
+        "mean_wait_s": 20.0,
+        "longest_wait_s": 300.5,
         "lead": None,
     }
     assert (other["policy"], other["overall"], other["at_095"]) == ("random", 0.4, 0.125)
     # differences 0.5 and 0.1: half of the interval is t(0.95, 1) = 6.314 times sd / sqrt 2 = 0.2
     assert other["lead"]["overall"] == pytest.approx([0.3, 1.2628], rel=1e-4)
     assert other["lead"]["at_095"] == pytest.approx([0.25, 0.78922], rel=1e-4)
+
+
+def test_the_table_shows_waits_in_whole_seconds() -> None:
+    names, cells = table([one_run(1, "expected", 0.8, 0.5), one_run(2, "expected", 0.6, 0.5)])
+    shown = dict(zip(names, cells, strict=True))
+    assert shown["overall"].startswith("0.700 ± ")
+    assert (shown["mean wait, s"], shown["longest wait, s"]) == ("20 ± 0", "300 ± 0")
 
 
 def test_the_nearest_rival_has_the_smallest_lead_of_the_default_on_a_measure() -> None:
@@ -225,6 +234,18 @@ def test_a_run_of_many_units_measures_each_job_once() -> None:
     assert 0.0 < found.overall <= 1.0 + 1e-9
     assert 0.0 <= found.targets_met <= 1.0
     assert found.neighbours_loss > 0.0
+
+
+def test_waits_are_those_of_jobs_that_arrive_in_the_second_half() -> None:
+    world = demo_cluster(20, 1)
+    jobs = arrivals(world, 0.95, np.random.default_rng(1))
+    at_once, patient = (
+        row(world, jobs, a_cell(0.95)._replace(patience_s=patience_s), "expected")
+        for patience_s in (0.0, 300.0)
+    )
+    assert 0.0 <= at_once.mean_wait_s < patient.mean_wait_s < patient.longest_wait_s
+    idle = row(world, jobs[-1:], a_cell(0.95), "expected")
+    assert (idle.mean_wait_s, idle.longest_wait_s) == (0.0, 0.0)
 
 
 def test_no_policy_beats_the_default_on_both_measures_in_the_stored_result() -> None:
