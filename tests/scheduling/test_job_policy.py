@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
+from apps.common.core.ids import uuid7
+from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.models import Decision
 from apps.scheduling.services import commit
 from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.policy_failures import PolicyFailures
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 from apps.workloads.services import submit_jobs
@@ -176,6 +179,37 @@ def test_a_job_on_which_its_policy_fails_waits_with_a_reason(
     Job.objects.update(claimed_until=None)
     work(by if fault == "cannot-be-made" else make_agent("agent-2"))
     assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
+
+
+def test_a_policy_that_fails_on_every_job_writes_one_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    build("a")
+    application = known()
+    for _ in range(5):
+        waiting(application, units_requested=1, policy="theirs")
+    work(make_agent("agent-1"))
+    assert Job.objects.filter(reason_code="PolicyFailed").count() == 5
+    (record,) = (record for record in caplog.records if record.levelname == "ERROR")
+    assert record.message.endswith(policies_that_fail.FAULTS["raises"])
+    assert record.exc_info
+
+
+def test_failures_of_one_kind_are_logged_again_after_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failures, job = PolicyFailures(), uuid7()
+    lost, other = (PolicyFailedError("theirs", error("gone")) for error in (KeyError, OSError))
+    for now_s in (100.0, 101.0, 159.0, 160.0, 161.0):
+        failures.tell(lost, job, now_s=now_s)
+    failures.tell(other, job, now_s=161.0)
+    sentence = f"no decision on job {job}: the policy theirs failed with"
+    assert [record.message for record in caplog.records] == [
+        f"{sentence} KeyError: 'gone'",
+        f"{sentence} KeyError: 'gone'; 2 more failures of this kind since the last log entry",
+        f"{sentence} OSError: gone",
+    ]
 
 
 def test_jobs_of_a_batch_without_a_guarantee_have_none() -> None:

@@ -56,6 +56,7 @@ from apps.scheduling.services.agent_sizing import JobSizer, without_patience
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.peers import Peers
+from apps.scheduling.services.policy_failures import PolicyFailures
 from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations
 from apps.scheduling.services.reserving import reserve_for_waiting
@@ -97,6 +98,7 @@ class SchedulingAgent:
         self._retries: int = settings.AGENT_RETRIES
         self._admission = AdmissionDesk(name, self._cluster)
         self._sizer = JobSizer(self._cluster, self._deciders)
+        self._failures = PolicyFailures()
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
 
     def work(self, *, for_s: float) -> int:
@@ -126,8 +128,10 @@ class SchedulingAgent:
             retry_once(self._decide)(claimed)
         except (OperationalError, InterfaceError):
             raise  # the database is unavailable: retrying single jobs is pointless
-        except Exception:
-            logger.exception("decision failed for jobs %s", ", ".join(map(str, claimed)))
+        except Exception as error:
+            is_told_later = len(claimed) > 1 and isinstance(error, PolicyFailedError)
+            if not is_told_later:
+                logger.exception("decision failed for jobs %s", ", ".join(map(str, claimed)))
             if len(claimed) > 1:
                 for job in claimed:
                     self._decide_all([job])
@@ -157,7 +161,7 @@ class SchedulingAgent:
             except PolicyFailedError as error:
                 if len(each) > 1:
                     raise  # each is decided on alone, as the policy may fail on one of them only
-                logger.exception("no decision on job %s", each[0].job.id)
+                self._failures.tell(error, each[0].job.id, now_s=time.monotonic())
                 refused = [refused_as.failed(each[0], error)]
             self._refuse(refused, by)
 
