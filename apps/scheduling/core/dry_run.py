@@ -10,6 +10,7 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import NO_REVISION
 from apps.scheduling.core.patience import patience_s
+from apps.scheduling.core.refusals import GAINS_LITTLE
 from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
@@ -161,7 +162,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         spec, request, snapshot, facts_of_topology, max_sample=max_sample, shares=shares
     )
     request = replace(request, sample_size=sampling.size)
-    run = run_time(spec, profile, sized, facts, elapsed_s=0.0)
+    run, longest_s = run_time(spec, profile, sized, facts, elapsed_s=0.0), 0.0
     if profile.revision != NO_REVISION:
         longest_s = patience_s(
             request, spec.target, run, limit_s=longest_wait_s, priority=spec.priority
@@ -169,7 +170,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         request = replace(request, is_patient=longest_s > 0.0)
     outcome = decide(DryRunJob(profile, sized, request, facts_of_topology, sampling, run))
     if isinstance(outcome, Refused):
-        result = _refused(sized, outcome)
+        result = _refused(sized, outcome, longest_s)
     else:
         result = _placed(sized, with_guarantee(outcome, sampling), snapshot)
     return replace(
@@ -294,12 +295,15 @@ def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
     return (Suggestion(f"{load} queries/s, {within}", lighter.as_json()),)
 
 
-def _refused(sized: Sized, refused: Refused) -> DryRunResult:
+def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
+    summary = f"The job would wait: {refused.detail or refused.reason.value}."
+    if refused.detail == GAINS_LITTLE:
+        summary += f" After {longest_s:,.0f} s of cluster time it takes any free unit."
     return DryRunResult(
         outcome="infeasible" if refused.reason.is_permanent else "waits",
         feasible=not refused.reason.is_permanent,
         reason=refused.reason.value,
-        summary=f"The job would wait: {refused.detail or refused.reason.value}.",
+        summary=summary,
         units=sized.units,
         platforms=tuple(sorted(sized.platforms or ())),
         predicted=_finite(sized.predicted),

@@ -9,6 +9,10 @@ from apps.scheduling.core.cluster.places import first_of_each, place_of
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
+GAINS_LITTLE = (
+    "on the best free unit the job would be slow or slow its neighbours down too much; it may"
+    " still wait for a better one"
+)
 DETAILS = {
     RefusalReason.NO_MATCHING_SERVER: "no server has the requested platform, labels and capacity",
     RefusalReason.SERVERS_CLOSED: "all matching servers are drained, cordoned or down",
@@ -17,10 +21,7 @@ DETAILS = {
     RefusalReason.LOCALITY_SHORT: "no single server, rack or switch has room for all units",
     RefusalReason.SPREAD_SHORT: "too few servers, racks or switches have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job needs all its units at once, and fewer are free",
-    RefusalReason.QUALITY_SHORT: (
-        "on the best free unit the job would be slow or slow its neighbours down too much; it may"
-        " still wait for a better one"
-    ),
+    RefusalReason.QUALITY_SHORT: GAINS_LITTLE,
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
 
@@ -62,7 +63,7 @@ def gains_little(
         dropped=eligibility.dropped,
         examined=examined,
         eligible=eligibility.units,
-        detail=DETAILS[RefusalReason.QUALITY_SHORT],
+        detail=GAINS_LITTLE,
         seed=seed,
         sequence=state.snapshot.sequence,
     )
