@@ -1,7 +1,9 @@
 """Agents let jobs wait for better units while others are free, as the setting allows."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import override_settings
 from rest_framework.test import APIClient
@@ -10,12 +12,15 @@ from apps.accounts.core.roles import Role
 from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
-from apps.scheduling.models import Decision, Reservation
-from apps.scheduling.services import release
+from apps.scheduling.models import Decision, Reservation, StartEstimate
+from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.replay import replay
+from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.testbed.core.replay.model import ReplayOptions
 from apps.workloads.models import Application, Job
+from apps.workloads.selectors import spec_of
 from tests import factories
 from tests.scheduling.dry_runs.scene import begin, body, new_scene
 from tests.scheduling.world import build, decide_again, known, state_and_reason, waiting
@@ -191,6 +196,33 @@ def test_a_dry_run_says_that_the_job_would_wait(
     assert summary.endswith(" After 45 s of cluster time it takes any free unit.")
     settings.PATIENCE_S = 0.0
     assert scene.check(body(scene))["outcome"] == "placed"
+
+
+def test_the_start_is_predicted_for_the_end_of_the_patience() -> None:
+    """The job that runs needs longer than that."""
+    _, _, second = crowded(submitted_s=NOW_S - 100.0)
+    update_start_estimates(ClusterFollower(), np.random.default_rng(1))
+    found = StartEstimate.objects.get(job_id=second.id)
+    assert (found.p50_s, found.p95_s) == (NOW_S + MOST_S - 100.0, NOW_S + MOST_S - 100.0)
+
+
+@override_settings(ADMISSION="tarcil_lsh")
+def test_an_admission_control_may_hold_a_job_for_longer_than_its_patience() -> None:
+    _, _, second = crowded()
+    assert state_and_reason(second) == ("queued", "QualityShort")
+    update_start_estimates(ClusterFollower(), np.random.default_rng(1))
+    found = StartEstimate.objects.get(job_id=second.id)
+    assert found.p50_s is not None
+    assert found.p50_s > NOW_S + MOST_S
+
+
+def test_a_dry_run_predicts_the_end_of_the_patience() -> None:
+    _, _, second = crowded()
+    spec = replace(spec_of(second), name="another")
+    result = check_job(spec)
+    start = check_start(spec, result)
+    assert (result.reason, result.longest_wait_s) == ("QualityShort", MOST_S)
+    assert start == (MOST_S, MOST_S)
 
 
 def test_the_page_of_a_job_says_what_it_waits_for() -> None:

@@ -85,6 +85,7 @@ class DryRunResult:
     feasibility : predictions for all sizes; None = unknown before profiling
     run : predicted run time; None = unknown
     request : that a policy decided on; None = none did
+    longest_wait_s : cluster seconds that the job may wait for better units; 0 = not for these
     """
 
     outcome: str
@@ -111,6 +112,7 @@ class DryRunResult:
     feasibility: Feasibility | None = None
     run: RunTime | None = None
     request: Request | None = None
+    longest_wait_s: float = 0.0
 
 
 def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
@@ -165,7 +167,11 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     run, longest_s = run_time(spec, profile, sized, facts, elapsed_s=0.0), 0.0
     if profile.revision != NO_REVISION:
         longest_s = patience_s(
-            request, spec.target, run, limit_s=longest_wait_s, priority=spec.priority
+            request.units,
+            spec.target.kind,
+            run,
+            limit_s=longest_wait_s,
+            priority=spec.priority,
         )
         request = replace(request, is_patient=longest_s > 0.0)
     outcome = decide(DryRunJob(profile, sized, request, facts_of_topology, sampling, run))
@@ -297,7 +303,8 @@ def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
 
 def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
     summary = f"The job would wait: {refused.detail or refused.reason.value}."
-    if refused.detail == GAINS_LITTLE:
+    waits_for_better = refused.detail == GAINS_LITTLE
+    if waits_for_better:
         summary += f" After {longest_s:,.0f} s of cluster time it takes any free unit."
     return DryRunResult(
         outcome="infeasible" if refused.reason.is_permanent else "waits",
@@ -314,6 +321,7 @@ def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
         eligible=refused.eligible,
         dropped=refused.dropped,
         snapshot=refused.sequence,
+        longest_wait_s=longest_s if waits_for_better else 0.0,
     )
 
 

@@ -7,19 +7,14 @@ better unit is at most its run time, so it waits no longer than that.
 from typing import Final
 
 from apps.scheduling.core.sizing.run_time import RunTime
-from apps.scheduling.core.types import Request
-from apps.workloads.core.targets import BestEffort, InstructionRate, Target
+from apps.workloads.core.targets import TargetKind
 
 MOST_S: Final = 300.0  # of any job, unless a setting says otherwise
+PATIENT: Final = frozenset({TargetKind.BEST_EFFORT, TargetKind.IPS})
 
 
 def patience_s(
-    request: Request,
-    target: Target,
-    run: RunTime | None,
-    *,
-    limit_s: float = MOST_S,
-    priority: int = 0,
+    units: int, kind: str, run: RunTime | None, *, limit_s: float = MOST_S, priority: int = 0
 ) -> float:
     """Return the cluster seconds after which a job takes any unit; 0 = it takes one at once.
 
@@ -29,9 +24,11 @@ def patience_s(
 
     Parameters
     ----------
+    units : of the request
+    kind : of the target
     run : predicted run time; None = unknown
     limit_s : longest wait of any job
     """
-    if request.units > 1 or priority > 0 or not isinstance(target, BestEffort | InstructionRate):
+    if units > 1 or priority > 0 or kind not in PATIENT:
         return 0.0
     return limit_s if run is None else min(limit_s, run.value)

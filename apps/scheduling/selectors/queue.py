@@ -8,9 +8,12 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
+from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import recorded_before
+from apps.scheduling.core.admission.types import Control
+from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.sizing.run_time_fit import fit_recent
 from apps.scheduling.core.starts.calibration import LEVELS, Scored
@@ -26,8 +29,19 @@ WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4)
 RECENT: Final = 400  # submissions that stand for the next ones
 ENDED: Final = 2000  # ended jobs of the history
 SCORED: Final = 1000  # earlier estimates that correct the next ones
+_WITHOUT_QUALITY: Final = frozenset({Control.NONE, Control.COUNT})  # controls of numbers only
 
-_ShapeJobs = dict[int, list[tuple[UUID, float, str]]]  # id, submission and kind, by shape
+
+class _Waiting(NamedTuple):
+    """A waiting job; agents could first evaluate it at ``ready_s``, after profiling."""
+
+    id: UUID
+    submitted_s: float
+    ready_s: float
+    kind: str
+
+
+_ShapeJobs = dict[int, list[_Waiting]]
 
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
@@ -35,8 +49,9 @@ SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platf
 FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
 _OLDEST: Final = """
-SELECT s.id, j.id, j.submitted_s, j.target_kind FROM unnest(%s::bigint[]) AS s(id), LATERAL (
-    SELECT j.id, j.submitted_s, j.target_kind, j.created_at FROM workloads_job j
+SELECT s.id, j.id, j.submitted_s, coalesce(j.profiled_s, j.submitted_s), j.target_kind
+FROM unnest(%s::bigint[]) AS s(id), LATERAL (
+    SELECT j.id, j.submitted_s, j.profiled_s, j.target_kind, j.created_at FROM workloads_job j
     WHERE j.shape_id = s.id ORDER BY j.created_at, j.id LIMIT %s) j
 ORDER BY s.id, j.created_at, j.id
 """
@@ -87,8 +102,8 @@ def waiting_queue(now_s: float, new: ShapeFacts | None = None) -> list[ShapeFact
 
     def oldest(shapes: Sequence[int], limit: int) -> _ShapeJobs:
         found: _ShapeJobs = {}
-        for shape, job, submitted_s, kind in fetch_rows(_OLDEST, [list(shapes), limit]):
-            found.setdefault(shape, []).append((job, submitted_s, kind))
+        for shape, *job in fetch_rows(_OLDEST, [list(shapes), limit]):
+            found.setdefault(shape, []).append(_Waiting(*job))
         return found
 
     rows = fetch_rows(_SHAPES)
@@ -116,27 +131,30 @@ def _jobs_of(
     return found
 
 
-def _shape(
-    row: Sequence[Any], jobs: Sequence[tuple[UUID, float, str]], now_s: float
-) -> ShapeFacts:
+def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeFacts:
     key, priority, project, units, fewest, run_s, high_s, platforms, labels, *waits = row
     waits_for, reason = waits
     names = None if platforms is None else json.loads(platforms)
-    waited_s = now_s - jobs[0][1]
+    waited_s = now_s - jobs[0].submitted_s
+    kind, run = jobs[0].kind, _run(run_s, high_s)
+    longest_s = patience_s(units, kind, run, limit_s=settings.PATIENCE_S, priority=priority)
+    # an admission control holds jobs for better units too, for as long as it says
+    is_patient = reason == Reason.QUALITY_SHORT and settings.ADMISSION in _WITHOUT_QUALITY
     return ShapeFacts(
         key=key,
-        jobs=[job for job, _, _ in jobs],
-        kind=jobs[0][2],
+        jobs=[job.id for job in jobs],
+        kind=kind,
         units=units,
         fewest=fewest,
         platforms=None if names is None else frozenset(names),
         labels=frozenset(json.loads(labels)),
-        run=_run(run_s, high_s),
+        run=run,
         priority=priority,
         project=project,
         reserve_s=max(0.0, waits_before_reservation_s(fewest) - waited_s),
         # freed units alone let no job start that its quota refuses, and quotas are not simulated
         is_satisfiable=waits_for == WaitsFor.UNITS and reason != Reason.QUOTA_EXCEEDED,
+        patience_s=[job.ready_s + longest_s - now_s for job in jobs] if is_patient else (),
     )
 
 

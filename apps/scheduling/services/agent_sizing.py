@@ -183,6 +183,6 @@ def without_patience(ready: Sequence[SizedJob], jobs: Collection[UUID]) -> Seque
 
 def _is_patient(job: ClaimedJob, request: Request, run: RunTime | None) -> bool:
     """Whether a job may still wait for better units; a running job takes any that it lacks."""
-    limit_s, target = settings.PATIENCE_S, job.spec.target
-    longest_s = patience_s(request, target, run, limit_s=limit_s, priority=job.priority)
+    kind, limit_s = job.spec.target.kind, settings.PATIENCE_S
+    longest_s = patience_s(request.units, kind, run, limit_s=limit_s, priority=job.priority)
     return not job.missing and job.waited_s < longest_s

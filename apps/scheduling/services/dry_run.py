@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _COPY: Final = ClusterFollower()
 _LOCK: Final = Lock()
-# The simulation knows no quotas, no admission control, and no job that waits for better units.
+# The simulation knows no quotas and no admission control.
 _NOT_SIMULATED: Final = frozenset(
     {Reason.QUOTA_EXCEEDED, Reason.QUALITY_SHORT, Reason.WAITING_FOR_BUCKET}
 )
@@ -94,8 +94,8 @@ def check_start(
     ----------
     project : to which it would be submitted; None = it takes turns as a project of its own
     """
-    is_simulated = result.outcome == "waits" and result.reason not in _NOT_SIMULATED
-    if not is_simulated or result.request is None:
+    is_simulated = result.reason not in _NOT_SIMULATED or result.longest_wait_s > 0.0
+    if result.outcome != "waits" or not is_simulated or result.request is None:
         return None
     # the simulation is compiled: only a web process that checks such a job imports numba
     from apps.scheduling.services.start_estimates import start_of_new  # noqa: PLC0415
@@ -121,6 +121,7 @@ def _shape(
         priority=spec.priority,
         project=project,
         reserve_s=waits_before_reservation_s(request.min_units),
+        patience_s=(result.longest_wait_s,) if result.longest_wait_s > 0.0 else (),
     )
 
 

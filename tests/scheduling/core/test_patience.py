@@ -11,7 +11,6 @@ from apps.workloads.core.targets import (
     Target,
     ThroughputLatency,
 )
-from tests.scheduling.core.clusters import request
 
 RUN = RunTime(1000.0, 2000.0)
 
@@ -20,12 +19,12 @@ RUN = RunTime(1000.0, 2000.0)
     ("run", "longest_s"), [(None, MOST_S), (RUN, MOST_S), (RunTime(20.0, 40.0), 20.0)]
 )
 def test_a_job_waits_no_longer_than_it_runs(run: RunTime | None, longest_s: float) -> None:
-    assert patience_s(request(), BestEffort(), run) == longest_s
+    assert patience_s(1, "best_effort", run) == longest_s
 
 
 def test_a_setting_bounds_every_wait() -> None:
-    assert patience_s(request(), BestEffort(), RUN, limit_s=7.0) == 7.0
-    assert patience_s(request(), BestEffort(), None, limit_s=0.0) == 0.0
+    assert patience_s(1, "best_effort", RUN, limit_s=7.0) == 7.0
+    assert patience_s(1, "best_effort", None, limit_s=0.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -38,11 +37,10 @@ def test_a_setting_bounds_every_wait() -> None:
     ],
 )
 def test_jobs_with_a_deadline_and_services_do_not_wait(target: Target, longest_s: float) -> None:
-    assert patience_s(request(), target, RUN) == longest_s
+    assert patience_s(1, target.kind, RUN) == longest_s
 
 
 def test_jobs_of_several_units_and_urgent_ones_do_not_wait() -> None:
-    assert patience_s(request(2), BestEffort(), RUN) == 0.0
-    assert patience_s(request(1, gang=True), BestEffort(), RUN) == MOST_S
-    assert patience_s(request(), BestEffort(), RUN, priority=1) == 0.0
-    assert patience_s(request(), BestEffort(), RUN, priority=-1) == MOST_S
+    assert patience_s(2, "best_effort", RUN) == 0.0
+    assert patience_s(1, "best_effort", RUN, priority=1) == 0.0
+    assert patience_s(1, "best_effort", RUN, priority=-1) == MOST_S

@@ -69,6 +69,7 @@ class WaitingGroup:
     run : predicted on all units; None = unknown
     refused : free units that would suffice by their number, and were refused
     reserve_s : seconds until the first may keep freed units
+    patience_s : seconds until each job takes any free unit, the refused ones too; empty: never
     """
 
     allowed: Bools
@@ -80,6 +81,7 @@ class WaitingGroup:
     priority: int = 0
     refused: int = 0
     reserve_s: float = math.inf
+    patience_s: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,16 @@ def _groups(queue: Queue) -> Groups:
         ratios=ratios,
         refused=_column([group.refused for group in queue.groups]),
         reserve_s=np.array([group.reserve_s for group in queue.groups], dtype=np.float64),
+        patience_s=_patience(queue.groups),
     )
+
+
+def _patience(groups: Sequence[WaitingGroup]) -> Floats:
+    """(J,) of all jobs in order; empty if no job has any."""
+    if not any(group.patience_s for group in groups):
+        return np.empty(0)
+    by_job = [group.patience_s or [math.inf] * group.jobs for group in groups]
+    return np.array([seconds for own in by_job for seconds in own], dtype=np.float64)
 
 
 def _column(values: Collection[int]) -> Ints:

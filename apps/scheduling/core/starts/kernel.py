@@ -44,6 +44,8 @@ class Groups(NamedTuple):
     ratios : (G, Q) quantiles of the run time relative to the predicted one
     refused : (G,) free units that would suffice by their number, and were refused
     reserve_s : (G,) seconds until the first job may keep freed units; infinite: never
+    patience_s : (J,) seconds until each job takes the refused units too; infinite: never; empty
+        if no job ever does
     """
 
     allowed: Bools
@@ -57,6 +59,7 @@ class Groups(NamedTuple):
     ratios: Floats
     refused: Ints
     reserve_s: Floats
+    patience_s: Floats
 
 
 class Arrivals(NamedTuple):
@@ -136,10 +139,11 @@ def simulate(
     _start_all(now, pools, groups, run, reserving, starts)
     while run.tally[2] > 0 and run.tally[1] + 2 < run.draws.size:
         end = next_time(run.ends)
-        now = min(arrival, end)
+        patience = _next_patience(now, groups, run)
+        now = min(arrival, end, patience)
         if now == np.inf:
             return
-        if arrival < end:
+        if arrival == now and arrival < end:
             group = arrivals.groups[int(_draw(run) * arrivals.groups.size)]
             arrival = _next_arrival(now, arrivals, run)
             _submit(now, group, pools, groups, run, starts)
@@ -148,6 +152,27 @@ def simulate(
             release = pop(run.ends)
             run.free[run.pool[release]] += run.units[release]
         _start_all(now, pools, groups, run, reserving, starts)
+
+
+@jit(makes_arrays=False)
+def _patience(group: int, groups: Groups, run: Run) -> Any:
+    """Return when the next job of a group takes any free unit; infinite: never."""
+    if groups.patience_s.size == 0 or run.begun[group] >= groups.jobs[group]:
+        return np.inf
+    return groups.patience_s[groups.first[group] + run.begun[group]]
+
+
+@jit(makes_arrays=False)
+def _next_patience(now: float, groups: Groups, run: Run) -> Any:
+    """Return when the next waiting job begins to take any free unit; infinite: none does."""
+    first = np.inf
+    if groups.patience_s.size == 0:
+        return first
+    for group in range(run.left.size):
+        at = _patience(group, groups, run)
+        if run.left[group] > 0 and now < at < first:
+            first = at
+    return first
 
 
 @jit(makes_arrays=False)
@@ -255,7 +280,8 @@ def _total_room(now: float, group: int, pools: Pools, groups: Groups, run: Run) 
 def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, starts: Floats) -> Any:
     """Start the next job of a group if enough units are free."""
     room = _total_room(now, group, pools, groups, run)
-    room -= min(run.refused[group], room)
+    if now < _patience(group, groups, run):
+        room -= min(run.refused[group], room)
     if room < groups.fewest[group] or run.tally[1] + 2 >= run.draws.size:
         return False
     taken = min(groups.units[group], room)

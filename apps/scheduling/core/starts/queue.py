@@ -31,6 +31,8 @@ class ShapeFacts:
     is_satisfiable : False if servers must be added or opened before a job can start, or if the
         quota of its project refuses it
     reserve_s : cluster seconds until its first job may get a reservation; infinite: never
+    patience_s : cluster seconds that each job may still wait for better units than the free ones,
+        for which its shape was refused; empty: it was refused for another reason
     """
 
     key: UUID
@@ -45,6 +47,12 @@ class ShapeFacts:
     project: UUID | None = None
     reserve_s: float = math.inf
     is_satisfiable: bool = True
+    patience_s: Sequence[float] = ()
+
+    @property
+    def each_patience_s(self) -> Sequence[float]:
+        """`patience_s`, with an infinite time for each job if the shape has none."""
+        return self.patience_s or [math.inf] * len(self.jobs)
 
     def has_request_of(self, other: "ShapeFacts") -> bool:
         """Whether jobs of another shape request the same, and take about as long."""
@@ -52,7 +60,7 @@ class ShapeFacts:
         if own is not None and others is not None:
             others = own if math.isclose(own.value, others.value, rel_tol=SAME_RUN) else others
         rest = replace(other, key=self.key, jobs=self.jobs, reserve_s=self.reserve_s, run=others)
-        return rest == self
+        return replace(rest, patience_s=self.patience_s) == self
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ def joined(shapes: Sequence[ShapeFacts], new: ShapeFacts) -> list[ShapeFacts]:
     for place, shape in enumerate(shapes):
         if shape.has_request_of(new):
             own = replace(shape, jobs=[*shape.jobs, *new.jobs])
+            if shape.patience_s or new.patience_s:
+                own = replace(own, patience_s=[*shape.each_patience_s, *new.each_patience_s])
             return [*shapes[:place], own, *shapes[place + 1 :]]
     return [*shapes, new]
 
@@ -163,9 +173,11 @@ def _with_holders(
     first, rest = [], []
     for shape in shapes:
         own = [job for job in shape.jobs if job in holders]
-        first += [replace(shape, jobs=[job]) for job in own]
-        others = [job for job in shape.jobs if job not in holders] if own else shape.jobs
-        rest.append(replace(shape, jobs=others))
+        first += [replace(shape, jobs=[job], patience_s=()) for job in own]
+        others = [i for i, job in enumerate(shape.jobs) if job not in holders]
+        jobs = [shape.jobs[i] for i in others]
+        patience_s = [shape.patience_s[i] for i in others] if shape.patience_s else ()
+        rest.append(replace(shape, jobs=jobs, patience_s=patience_s))
     return first + rest
 
 
@@ -208,6 +220,7 @@ def _group(shape: ShapeFacts, index: int, allowed: Bools, pools: FreeUnits) -> W
         priority=shape.priority,
         refused=free if free >= shape.fewest else 0,
         reserve_s=shape.reserve_s,
+        patience_s=shape.patience_s,
     )
 
 

@@ -138,7 +138,9 @@ class Demand:
             run = run_time(spec, profile, sized, all_facts, elapsed_s=elapsed_s)
         run_s = math.nan if run is None else run.value
         limit_s, priority = self._patience_s, spec.priority
-        wait_s = patience_s(request, spec.target, run, limit_s=limit_s, priority=priority)
+        wait_s = patience_s(
+            request.units, spec.target.kind, run, limit_s=limit_s, priority=priority
+        )
         framework, speed = self.truth(job).framework, 1.0
         if sized.setting and framework is not None:
             speed = framework.speed(setting_named(sized.setting))

@@ -135,6 +135,26 @@ def test_free_units_that_were_refused_stay_useless_to_the_group() -> None:
     assert starts(groups, [running(100.0)], pools(3)) == [10.0, 0.0]
 
 
+def test_a_job_that_waits_for_better_units_takes_a_refused_one_when_its_patience_ends() -> None:
+    """Two units were refused; one that is freed earlier serves the first job."""
+    waiting = [group(jobs=2, seconds=100.0, refused=2, patience_s=[30.0, 50.0])]
+    assert starts(waiting, [], pools(2)) == [30.0, 50.0]
+    assert starts(waiting, [running(10.0)], pools(2)) == [10.0, 50.0]
+    assert starts([group(refused=2, patience_s=[-5.0])], [], pools(2)) == [0.0]
+    assert starts([group(refused=2)], [], pools(2)) == [INF]
+
+
+def test_jobs_without_patience_are_not_held_up_by_the_patience_of_others() -> None:
+    patient = group(seconds=100.0, refused=1, patience_s=[30.0])
+    groups = [patient, group(seconds=100.0, refused=1), group(2)]
+    assert starts(groups, [running(100.0)], pools(1)) == [30.0, 100.0, 200.0]
+
+
+def test_jobs_that_arrive_later_take_no_unit_that_was_refused() -> None:
+    waiting = [group(refused=1, patience_s=[1000.0], seconds=500.0)]
+    assert starts(waiting, [], pools(1), arriving=[0], gap_s=100.0) == [1000.0]
+
+
 def test_jobs_use_only_their_pools() -> None:
     groups = [group(pools="10"), group(pools="01")]
     busy = [running(100.0), running(30.0, pool=1)]

@@ -81,6 +81,12 @@ def test_reserved_units_are_a_pool_of_their_holder() -> None:
     assert found.group_of == {UUID(int=1): 1, UUID(int=2): 2}
 
 
+def test_the_holder_of_a_reservation_waits_for_no_better_units() -> None:
+    kept = Reservation(UUID(int=101), 1060.0, frozenset({int(CLUSTER.unit_id[5])}))
+    found = facts_of(shape(1, jobs=3, patience_s=[1.0, 2.0, 3.0]), shape(2), reserved=(kept,))
+    assert [list(group.patience_s) for group in found.groups] == [[], [1.0, 3.0], []]
+
+
 def test_a_gang_was_not_refused_units_that_are_too_few() -> None:
     (group,) = facts_of(shape(1, units=5, fewest=5)).groups
     assert group.refused == 0
@@ -118,6 +124,13 @@ def test_a_new_job_joins_the_shape_with_its_request() -> None:
     equal = shape(9, run=RunTime(51.0, 110.0))
     own, other = joined([first, second], equal)
     assert (own.jobs, own.run, other) == ([*first.jobs, *equal.jobs], first.run, second)
+    patient = replace(equal, patience_s=[7.0])
+    for known, new, patience_s in (
+        (first, patient, [math.inf, math.inf, 7.0]),
+        (replace(first, patience_s=[1.0, 2.0]), patient, [1.0, 2.0, 7.0]),
+        (replace(first, patience_s=[1.0, 2.0]), equal, [1.0, 2.0, math.inf]),
+    ):
+        assert joined([known, second], new)[0].patience_s == patience_s
     for new in (
         replace(equal, priority=1),
         replace(equal, project=UUID(int=7)),
