@@ -188,7 +188,8 @@ def performances(
         took_s = record.ended_s - record.arrived_s
         is_met = took_s <= isolation.target_s(job.truth, fastest_s)
         run_s = record.ended_s - record.started_s
-        rows.append((alone_s / run_s, ideal_s / took_s, is_met, lost, took_s - run_s))
+        waited_s = record.started_s - record.arrived_s
+        rows.append((alone_s / run_s, ideal_s / took_s, is_met, lost, waited_s))
     alone, overall, met, *others = map(np.array, zip(*rows, strict=True))
     return Reached(alone, overall, met.astype(np.bool_), *others)
 

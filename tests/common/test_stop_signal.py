@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from threading import Thread
 
 from apps.common.infrastructure.stop_signal import StopSignal
 
+ROOT = Path(__file__).parents[2]
 # Each round is interrupted at another place of `wait`.
 INTERRUPTED = """
 import signal
@@ -22,7 +24,7 @@ for number in range(400):
 
 
 def test_a_signal_handler_stops_a_thread_wherever_it_waits() -> None:
-    subprocess.run([sys.executable, "-c", INTERRUPTED], timeout=60, check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=ROOT, timeout=60, check=True)  # noqa: S603
 
 
 def test_all_threads_that_wait_go_on() -> None:

@@ -25,11 +25,18 @@ def _returns_none(outcomes: Outcomes) -> Any:
     return None
 
 
+def _fails_on_batches(outcomes: Outcomes) -> Outcomes:
+    if len(outcomes) > 1:
+        raise ValueError("1 outcome at most")
+    return outcomes
+
+
 _CHANGES: Final[dict[str, Callable[[Outcomes], Any]]] = {
     "none": lambda outcomes: outcomes,
     "raises": _raises,
     "misses-a-job": _misses_a_job,
     "returns-none": _returns_none,
+    "fails-on-batches": _fails_on_batches,
 }
 # the error that the shadow, the CLI and the log show for each fault
 FAULTS: Final = {

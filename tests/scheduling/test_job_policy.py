@@ -196,19 +196,34 @@ def test_a_policy_that_fails_on_every_job_writes_one_traceback(
     assert record.exc_info
 
 
+def test_a_policy_that_fails_on_batches_only_is_logged_and_places_each_job(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "fails-on-batches")
+    build("a")
+    application = known()
+    for _ in range(2):
+        waiting(application, units_requested=1, policy="theirs")
+    work(make_agent("agent-1"))
+    assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
+    (record,) = (record for record in caplog.records if record.levelname == "ERROR")
+    assert record.message.startswith("no decision on 2 jobs, first ")
+    assert record.message.endswith("the policy theirs failed with ValueError: 1 outcome at most")
+
+
 def test_failures_of_one_kind_are_logged_again_after_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    failures, job = PolicyFailures(), uuid7()
+    failures, job, second = PolicyFailures(), uuid7(), uuid7()
     lost, other = (PolicyFailedError("theirs", error("gone")) for error in (KeyError, OSError))
     for now_s in (100.0, 101.0, 159.0, 160.0, 161.0):
-        failures.tell(lost, job, now_s=now_s)
-    failures.tell(other, job, now_s=161.0)
+        failures.tell(lost, [job], now_s=now_s)
+    failures.tell(other, [job, second], now_s=161.0)
     sentence = f"no decision on job {job}: the policy theirs failed with"
     assert [record.message for record in caplog.records] == [
         f"{sentence} KeyError: 'gone'",
         f"{sentence} KeyError: 'gone'; 2 more failures of this kind since the last log entry",
-        f"{sentence} OSError: gone",
+        f"no decision on 2 jobs, first {job}: the policy theirs failed with OSError: gone",
     ]
 
 

@@ -14,12 +14,13 @@ from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision, Reservation, StartEstimate
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.queue import waiting_queue
 from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.testbed.core.replay.model import ReplayOptions
-from apps.workloads.models import Application, Job
+from apps.workloads.models import Application, Job, WaitingShape
 from apps.workloads.selectors import spec_of
 from tests import factories
 from tests.scheduling.dry_runs.scene import begin, body, new_scene
@@ -206,14 +207,25 @@ def test_the_start_is_predicted_for_the_end_of_the_patience() -> None:
     assert (found.p50_s, found.p95_s) == (NOW_S + MOST_S - 100.0, NOW_S + MOST_S - 100.0)
 
 
-@override_settings(ADMISSION="tarcil_lsh")
-def test_an_admission_control_may_hold_a_job_for_longer_than_its_patience() -> None:
+def test_patience_begins_after_profiling() -> None:
+    crowded(submitted_s=NOW_S - 200.0, profiled_s=NOW_S - 50.0)
+    (shape,) = waiting_queue(NOW_S)
+    assert shape.patience_s == [MOST_S - 50.0]
+
+
+def test_what_an_admission_control_holds_has_no_patience() -> None:
+    crowded()
+    WaitingShape.objects.update(reason_message="0 of 2 free units suit its class")
+    (shape,) = waiting_queue(NOW_S)
+    assert shape.patience_s == []
+
+
+@override_settings(BACKFILL="conservative")
+def test_no_unit_is_reserved_for_a_job_while_it_waits_for_better_ones() -> None:
     _, _, second = crowded()
-    assert state_and_reason(second) == ("queued", "QualityShort")
-    update_start_estimates(ClusterFollower(), np.random.default_rng(1))
-    found = StartEstimate.objects.get(job_id=second.id)
-    assert found.p50_s is not None
-    assert found.p50_s > NOW_S + MOST_S
+    assert not Reservation.objects.filter(job_id=second.id).exists()
+    (shape,) = waiting_queue(NOW_S)
+    assert shape.reserve_s == MOST_S
 
 
 def test_a_dry_run_predicts_the_end_of_the_patience() -> None:

@@ -236,7 +236,7 @@ def test_a_run_of_many_units_measures_each_job_once() -> None:
     assert found.neighbours_loss > 0.0
 
 
-def test_waits_are_those_of_jobs_that_arrive_in_the_second_half() -> None:
+def test_waits_are_from_arrival_to_start() -> None:
     world = demo_cluster(20, 1)
     jobs = arrivals(world, 0.95, np.random.default_rng(1))
     at_once, patient = (

@@ -4,7 +4,7 @@ from queue import Empty, SimpleQueue
 
 
 class StopSignal:
-    """Like `threading.Event`, which cannot be cleared, and which signal handlers may set.
+    """An event that signal handlers may set, and that stays set.
 
     `threading.Event.set` acquires a lock that the interrupted thread may hold, in `wait`: then the
     process hangs. A `SimpleQueue` is reentrant: a `put` may interrupt any `put` or `get`.
@@ -24,7 +24,12 @@ class StopSignal:
         self._wakes.put(None)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait up to ``timeout_s`` wall seconds for the stop; returns whether it was requested."""
+        """Wait up to ``timeout_s`` wall seconds for the stop; returns whether it was requested.
+
+        Raises
+        ------
+        ValueError : the time is negative.
+        """
         if self._is_set:
             return True
         try:

@@ -12,8 +12,8 @@ from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import recorded_before
-from apps.scheduling.core.admission.types import Control
 from apps.scheduling.core.patience import patience_s
+from apps.scheduling.core.refusals import GAINS_LITTLE
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.sizing.run_time_fit import fit_recent
 from apps.scheduling.core.starts.calibration import LEVELS, Scored
@@ -29,7 +29,6 @@ WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4)
 RECENT: Final = 400  # submissions that stand for the next ones
 ENDED: Final = 2000  # ended jobs of the history
 SCORED: Final = 1000  # earlier estimates that correct the next ones
-_WITHOUT_QUALITY: Final = frozenset({Control.NONE, Control.COUNT})  # controls of numbers only
 
 
 class _Waiting(NamedTuple):
@@ -45,7 +44,7 @@ _ShapeJobs = dict[int, list[_Waiting]]
 
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
-       waits_for, reason_code
+       waits_for, reason_code, reason_message
 FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
 _OLDEST: Final = """
@@ -133,13 +132,16 @@ def _jobs_of(
 
 def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeFacts:
     key, priority, project, units, fewest, run_s, high_s, platforms, labels, *waits = row
-    waits_for, reason = waits
+    waits_for, reason, message = waits
     names = None if platforms is None else json.loads(platforms)
     waited_s = now_s - jobs[0].submitted_s
     kind, run = jobs[0].kind, _run(run_s, high_s)
-    longest_s = patience_s(units, kind, run, limit_s=settings.PATIENCE_S, priority=priority)
-    # an admission control holds jobs for better units too, for as long as it says
-    is_patient = reason == Reason.QUALITY_SHORT and settings.ADMISSION in _WITHOUT_QUALITY
+    reserve_s = waits_before_reservation_s(fewest) - waited_s
+    patience: list[float] = []
+    if message == GAINS_LITTLE:  # an admission control refuses for better units with other words
+        longest_s = patience_s(units, kind, run, limit_s=settings.PATIENCE_S, priority=priority)
+        patience = [job.ready_s + longest_s - now_s for job in jobs]
+        reserve_s = max(reserve_s, patience[0])  # before, agents reserve nothing for it
     return ShapeFacts(
         key=key,
         jobs=[job.id for job in jobs],
@@ -151,10 +153,10 @@ def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeF
         run=run,
         priority=priority,
         project=project,
-        reserve_s=max(0.0, waits_before_reservation_s(fewest) - waited_s),
+        reserve_s=max(0.0, reserve_s),
         # freed units alone let no job start that its quota refuses, and quotas are not simulated
         is_satisfiable=waits_for == WaitsFor.UNITS and reason != Reason.QUOTA_EXCEEDED,
-        patience_s=[job.ready_s + longest_s - now_s for job in jobs] if is_patient else (),
+        patience_s=patience,
     )
 
 

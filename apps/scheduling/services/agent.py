@@ -129,8 +129,9 @@ class SchedulingAgent:
         except (OperationalError, InterfaceError):
             raise  # the database is unavailable: retrying single jobs is pointless
         except Exception as error:
-            is_told_later = len(claimed) > 1 and isinstance(error, PolicyFailedError)
-            if not is_told_later:
+            if isinstance(error, PolicyFailedError):
+                self._failures.tell(error, claimed, now_s=time.monotonic())
+            else:
                 logger.exception("decision failed for jobs %s", ", ".join(map(str, claimed)))
             if len(claimed) > 1:
                 for job in claimed:
@@ -161,7 +162,7 @@ class SchedulingAgent:
             except PolicyFailedError as error:
                 if len(each) > 1:
                     raise  # each is decided on alone, as the policy may fail on one of them only
-                self._failures.tell(error, each[0].job.id, now_s=time.monotonic())
+                self._failures.tell(error, [each[0].job.id], now_s=time.monotonic())
                 refused = [refused_as.failed(each[0], error)]
             self._refuse(refused, by)
 

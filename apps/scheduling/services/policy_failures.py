@@ -1,6 +1,7 @@
 """Failures of policies in the log of an agent."""
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -12,20 +13,22 @@ AGAIN_S: Final = 60.0  # wall seconds
 
 
 class PolicyFailures:
-    """Logs the first failure of each kind at once, and again once a minute with their number.
+    """Logs the first failure of each kind at once, and the next ones once a minute with a number.
 
-    If the policy of the cluster is broken, it fails on every waiting job, many times a second.
+    A kind is a policy and a type of error. If the policy of the cluster is broken, it fails on
+    every waiting job, many times a second.
     """
 
     def __init__(self) -> None:
         self._logged_s: dict[str, float] = {}
         self._unlogged: dict[str, int] = {}
 
-    def tell(self, error: PolicyFailedError, job: UUID, *, now_s: float) -> None:
+    def tell(self, error: PolicyFailedError, jobs: Sequence[UUID], *, now_s: float) -> None:
         """Log a failure with its traceback, or count it.
 
         Parameters
         ----------
+        jobs : that were decided together
         now_s : of a monotonic clock
         """
         kind = str(error)
@@ -35,4 +38,5 @@ class PolicyFailures:
         self._logged_s[kind] = now_s
         before = self._unlogged.pop(kind, 0)
         more = f"; {before} more failures of this kind since the last log entry" if before else ""
-        logger.error("no decision on job %s: %s%s", job, error.detail, more, exc_info=error)
+        which = f"job {jobs[0]}" if len(jobs) == 1 else f"{len(jobs)} jobs, first {jobs[0]}"
+        logger.error("no decision on %s: %s%s", which, error.detail, more, exc_info=error)

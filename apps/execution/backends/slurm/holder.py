@@ -331,7 +331,7 @@ class SlurmBackend:
 
 
 def write_alive(file: Path) -> None:
-    """Write the Unix time; the hook may read at any moment, so the file is never empty between."""
+    """Write the Unix time in place: the hook may read at any moment, and finds it never empty."""
     text = f"{time.time():.0f}\n".encode()
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
     try:

@@ -157,7 +157,8 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
     draws : simulations; 0 = by the budget
     """
     groups, jobs = _groups(queue), sum(group.jobs for group in queue.groups)
-    events = jobs + len(queue.running) + len(queue.arriving) + 1
+    ends_of_patience = sum(len(group.patience_s) for group in queue.groups)
+    events = jobs + len(queue.running) + len(queue.arriving) + 1 + ends_of_patience
     cost = events * (SCANNED + len(queue.groups)) // SCANNED
     draws = draws or min(MAX_DRAWS, max(MIN_DRAWS, BUDGET // cost))
     lines = {kind: fit.drawn(rng, draws) for kind, fit in queue.history.fits.items()}
@@ -288,6 +289,8 @@ def _patience(groups: Sequence[WaitingGroup]) -> Floats:
     if not any(group.patience_s for group in groups):
         return np.empty(0)
     by_job = [group.patience_s or [math.inf] * group.jobs for group in groups]
+    if [*map(len, by_job)] != [group.jobs for group in groups]:
+        raise ValueError("a group needs one patience for each of its jobs")
     return np.array([seconds for own in by_job for seconds in own], dtype=np.float64)
 
 

@@ -143,7 +143,7 @@ def simulate(
         now = min(arrival, end, patience)
         if now == np.inf:
             return
-        if arrival == now and arrival < end:
+        if arrival < min(end, patience):
             group = arrivals.groups[int(_draw(run) * arrivals.groups.size)]
             arrival = _next_arrival(now, arrivals, run)
             _submit(now, group, pools, groups, run, starts)

@@ -173,7 +173,8 @@ def _with_holders(
     first, rest = [], []
     for shape in shapes:
         own = [job for job in shape.jobs if job in holders]
-        first += [replace(shape, jobs=[job], patience_s=()) for job in own]
+        at_once = (0.0,) if shape.patience_s else ()
+        first += [replace(shape, jobs=[job], patience_s=at_once) for job in own]
         others = [i for i, job in enumerate(shape.jobs) if job not in holders]
         jobs = [shape.jobs[i] for i in others]
         patience_s = [shape.patience_s[i] for i in others] if shape.patience_s else ()

@@ -151,8 +151,17 @@ def test_jobs_without_patience_are_not_held_up_by_the_patience_of_others() -> No
 
 
 def test_jobs_that_arrive_later_take_no_unit_that_was_refused() -> None:
-    waiting = [group(refused=1, patience_s=[1000.0], seconds=500.0)]
-    assert starts(waiting, [], pools(1), arriving=[0], gap_s=100.0) == [1000.0]
+    """The first job takes one of two units soon; its successors leave the other one."""
+    waiting = [
+        group(refused=2, patience_s=[10.0], seconds=5000.0),
+        group(refused=2, patience_s=[1000.0], seconds=5000.0),
+    ]
+    assert starts(waiting, [], pools(2), arriving=[0], gap_s=100.0) == [10.0, 1000.0]
+
+
+def test_each_job_of_a_group_needs_its_patience() -> None:
+    with pytest.raises(ValueError, match="one patience for each"):
+        starts([group(jobs=2, patience_s=[1.0])], [], pools(0))
 
 
 def test_jobs_use_only_their_pools() -> None:

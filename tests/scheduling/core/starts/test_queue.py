@@ -81,10 +81,10 @@ def test_reserved_units_are_a_pool_of_their_holder() -> None:
     assert found.group_of == {UUID(int=1): 1, UUID(int=2): 2}
 
 
-def test_the_holder_of_a_reservation_waits_for_no_better_units() -> None:
+def test_the_holder_of_a_reservation_takes_any_unit_at_once() -> None:
     kept = Reservation(UUID(int=101), 1060.0, frozenset({int(CLUSTER.unit_id[5])}))
     found = facts_of(shape(1, jobs=3, patience_s=[1.0, 2.0, 3.0]), shape(2), reserved=(kept,))
-    assert [list(group.patience_s) for group in found.groups] == [[], [1.0, 3.0], []]
+    assert [list(group.patience_s) for group in found.groups] == [[0.0], [1.0, 3.0], []]
 
 
 def test_a_gang_was_not_refused_units_that_are_too_few() -> None:
