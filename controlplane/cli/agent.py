@@ -2,13 +2,11 @@
 
 import logging
 import os
-import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from types import FrameType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -281,18 +279,8 @@ def _run(url: str, args: Namespace) -> int:
     try:
         with only_agent(state):
             running = Agent(Link(url, credential), machine)
-            _stop_on_signal(running)
+            running.stop.set_on_signals()  # the supervisors keep the tasks running
             running.run()
     except FencedError as error:
         raise CliError("the agent stops", detail=str(error), code=Exit.CONFLICT) from error
     return Exit.OK
-
-
-def _stop_on_signal(running: Agent) -> None:
-    """Stop on SIGTERM and SIGINT; the supervisors keep the tasks running."""
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        running.stop.set()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)

@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from apps.inventory.models import Server
 from apps.workloads.models import Job
@@ -322,6 +322,24 @@ def test_an_invalid_field_is_marked(visitor: Visitor) -> None:
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
     expect(page.locator("#f-seconds-error")).to_contain_text("Must be at least")
+
+
+def test_a_job_that_is_edited_during_its_check_is_to_be_checked_again(visitor: Visitor) -> None:
+    page, held = visitor.visit("/submit/"), list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Complete within").fill("-5")
+    page.route("**/api/v1/checks/", hold)
+    with page.expect_request("**/api/v1/checks/"):
+        page.get_by_role("button", name="Check", exact=True).click()
+    page.get_by_label("Complete within").fill("5")
+    held[0].continue_()
+    shown = page.locator("#p-check")
+    expect(shown).to_contain_text("Correct these fields")
+    expect(shown).to_contain_text("The job was edited after this result")
 
 
 def test_errors_name_the_label_of_their_field_until_it_is_edited(visitor: Visitor) -> None:

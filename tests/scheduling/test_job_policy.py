@@ -1,5 +1,6 @@
 """Jobs that name a policy, R or a guarantee."""
 
+from logging import LogRecord
 from typing import Any
 
 import pytest
@@ -181,33 +182,36 @@ def test_a_job_on_which_its_policy_fails_waits_with_a_reason(
     assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
 
 
-def test_a_policy_that_fails_on_every_job_writes_one_traceback(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    policies_that_fail.install(monkeypatch, "theirs", "raises")
+def only_error(
+    fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> LogRecord:
+    """Decide on five jobs with a policy that has a fault; return the only error of the log."""
+    policies_that_fail.install(monkeypatch, "theirs", fault)
     build("a")
     application = known()
     for _ in range(5):
         waiting(application, units_requested=1, policy="theirs")
     work(make_agent("agent-1"))
-    assert Job.objects.filter(reason_code="PolicyFailed").count() == 5
     (record,) = (record for record in caplog.records if record.levelname == "ERROR")
+    return record
+
+
+def test_a_policy_that_fails_on_every_job_writes_one_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = only_error("raises", monkeypatch, caplog)
+    assert Job.objects.filter(reason_code="PolicyFailed").count() == 5
     assert record.message.endswith(policies_that_fail.FAULTS["raises"])
     assert record.exc_info
 
 
-def test_a_policy_that_fails_on_batches_only_is_logged_and_places_each_job(
+def test_a_policy_that_fails_on_batches_only_is_logged_and_decides_on_each_job(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    policies_that_fail.install(monkeypatch, "theirs", "fails-on-batches")
-    build("a")
-    application = known()
-    for _ in range(2):
-        waiting(application, units_requested=1, policy="theirs")
-    work(make_agent("agent-1"))
-    assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
-    (record,) = (record for record in caplog.records if record.levelname == "ERROR")
-    assert record.message.startswith("no decision on 2 jobs, first ")
+    record = only_error("fails-on-batches", monkeypatch, caplog)
+    assert Job.objects.filter(reason_code="PolicyFailed").count() == 0
+    assert Job.objects.filter(state="starting").exists()
+    assert record.message.startswith("no decision on 5 jobs, first ")
     assert record.message.endswith("the policy theirs failed with ValueError: 1 outcome at most")
 
 

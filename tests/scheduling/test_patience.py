@@ -194,7 +194,7 @@ def test_a_dry_run_says_that_the_job_would_wait(
     assert stored.reason_message in answer["summary"]
     settings.PATIENCE_S = 45.0
     summary = scene.check(body(scene))["summary"]
-    assert summary.endswith(" After 45 s of cluster time it takes any free unit.")
+    assert summary.endswith(" After 45 s of cluster time it takes any unit that is free.")
     settings.PATIENCE_S = 0.0
     assert scene.check(body(scene))["outcome"] == "placed"
 

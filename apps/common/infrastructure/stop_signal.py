@@ -1,6 +1,8 @@
 """A stop request that a signal handler may make."""
 
+import signal
 from queue import Empty, SimpleQueue
+from types import FrameType
 
 
 class StopSignal:
@@ -38,3 +40,12 @@ class StopSignal:
             return self._is_set
         self._wakes.put(None)  # for the next waiting thread
         return True
+
+    def set_on_signals(self) -> None:
+        """Let SIGTERM and SIGINT request the stop; called by the main thread."""
+
+        def request_stop(_number: int, _frame: FrameType | None) -> None:
+            self.set()
+
+        signal.signal(signal.SIGTERM, request_stop)
+        signal.signal(signal.SIGINT, request_stop)

@@ -1,11 +1,9 @@
 """What backends share whose jobs another scheduler runs: Slurm and Kubernetes."""
 
-import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from logging import Logger
-from types import FrameType
 from typing import Final
 
 from django.db import InterfaceError, OperationalError, connection
@@ -149,12 +147,7 @@ class Holder:
 def environment(name: str) -> Environment:
     """Return the environment of such a backend's loop, which SIGTERM and SIGINT end."""
     stop = StopSignal()
-
-    def request_stop(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
+    stop.set_on_signals()
     return Environment(
         wall_s=time.monotonic,
         away=(OperationalError, InterfaceError),

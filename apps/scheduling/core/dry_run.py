@@ -164,16 +164,12 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         spec, request, snapshot, facts_of_topology, max_sample=max_sample, shares=shares
     )
     request = replace(request, sample_size=sampling.size)
-    run, longest_s = run_time(spec, profile, sized, facts, elapsed_s=0.0), 0.0
-    if profile.revision != NO_REVISION:
-        longest_s = patience_s(
-            request.units,
-            spec.target.kind,
-            run,
-            limit_s=longest_wait_s,
-            priority=spec.priority,
-        )
-        request = replace(request, is_patient=longest_s > 0.0)
+    run = run_time(spec, profile, sized, facts, elapsed_s=0.0)
+    if profile.revision == NO_REVISION:
+        longest_wait_s = 0.0
+    kind, priority = spec.target.kind, spec.priority
+    longest_s = patience_s(request.units, kind, run, limit_s=longest_wait_s, priority=priority)
+    request = replace(request, is_patient=longest_s > 0.0)
     outcome = decide(DryRunJob(profile, sized, request, facts_of_topology, sampling, run))
     if isinstance(outcome, Refused):
         result = _refused(sized, outcome, longest_s)
@@ -305,7 +301,7 @@ def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
     summary = f"The job would wait: {refused.detail or refused.reason.value}."
     waits_for_better = refused.detail == GAINS_LITTLE
     if waits_for_better:
-        summary += f" After {longest_s:,.0f} s of cluster time it takes any free unit."
+        summary += f" After {longest_s:,.0f} s of cluster time it takes any unit that is free."
     return DryRunResult(
         outcome="infeasible" if refused.reason.is_permanent else "waits",
         feasible=not refused.reason.is_permanent,

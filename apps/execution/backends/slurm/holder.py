@@ -331,7 +331,7 @@ class SlurmBackend:
 
 
 def write_alive(file: Path) -> None:
-    """Write the Unix time in place: the hook may read at any moment, and finds it never empty."""
+    """Write the Unix time in place: the hook may read at any moment, and never finds it empty."""
     text = f"{time.time():.0f}\n".encode()
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
     try:

@@ -2,12 +2,10 @@
 
 import logging
 import os
-import signal
 import socket
 import time
 from argparse import ArgumentParser
 from dataclasses import replace
-from types import FrameType
 from typing import Any, Final
 
 from django.conf import settings
@@ -93,11 +91,9 @@ class Command(BaseCommand):
                 plane.hold()
                 return Emulator(plane, wall_s=wall_s, probe_failures=failures, launch_delay=delay)
 
-            run(
-                create,
-                _environment(_stop_on_signal()),
-                away_s=options["patience"],
-            )
+            stop = StopSignal()
+            stop.set_on_signals()
+            run(create, _environment(stop), away_s=options["patience"])
         except (BackendHeldError, DatabaseAwayError, NoServersError) as error:
             raise CommandError(str(error)) from error
         finally:
@@ -121,14 +117,3 @@ def _environment(stop: StopSignal) -> Environment:
         reconnect=connection.close,
         stop=stop,
     )
-
-
-def _stop_on_signal() -> StopSignal:
-    stop = StopSignal()
-
-    def request_stop(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
-    return stop

@@ -15,6 +15,7 @@ const note = byId("submit-note");
 const idempotencyKey = () => byId("key").textContent;
 let isKindChosen = false; // by hand
 let editedJson = null; // if the JSON was edited after the form
+let edits = 0; // of the job
 
 export function start() {
   const application = new URLSearchParams(location.search).get("application");
@@ -123,6 +124,7 @@ async function check() {
   const body = validDocument();
   if (!body) return;
   result.setAttribute("aria-busy", "true");
+  const editsBefore = edits;
   try {
     const { value } = await call("POST", "/api/v1/checks/", body);
     showResult(resultSections(value, body, useTarget));
@@ -134,6 +136,7 @@ async function check() {
   } finally {
     result.removeAttribute("aria-busy");
   }
+  if (edits > editsBefore) markResultAsOld();
 }
 
 function useTarget(target) {
@@ -160,6 +163,7 @@ function showResult(nodes) {
 
 /* Say that the result belongs to an earlier version of the job. */
 function markResultAsOld() {
+  edits += 1;
   if (!result.firstElementChild || result.querySelector(".empty, .outdated")) return;
   note.textContent = "";
   result.prepend(element("p", "The job was edited after this result. Check it again.", "meta outdated"));
