@@ -1,22 +1,25 @@
 """A claim reads few rows, however many jobs wait and whatever statistics the planner has."""
 
+import json
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
-from apps.common.infrastructure.database import database_now
+from apps.common.infrastructure.database import database_now, fetch_rows
 from apps.workloads.models import Job
 from apps.workloads.selectors import _PENDING
 from apps.workloads.services.turns import NO_SHARES, shares_as_values
-from apps.workloads.services.waiting import _CLAIM, FIRST_FLOW
+from apps.workloads.services.waiting import _CLAIM, FIRST_FLOW, claim_waiting
 from tests import factories
 from tests.scheduling.plans import analyze, rows_read
 from tests.scheduling.shapes import flood
 from tests.scheduling.world import known
 
 pytestmark = pytest.mark.django_db
-HISTORY, WAITING, LIMIT = 5_000, 2_000, 20
+HISTORY, WAITING, CLAIMED, LIMIT = 5_000, 2_000, 500, 20
 
 
 def read_by_claim() -> float:
@@ -56,3 +59,39 @@ def test_a_look_for_work_reads_no_job_if_none_waits() -> None:
     Job.objects.update(state="succeeded", finished_s=3600.0, finished_at=factories.MOMENT)
     analyze()
     assert rows_read(_PENDING) == 0
+
+
+def test_a_claim_passes_the_claimed_jobs_of_a_flow_once_for_each_of_its_ranks() -> None:
+    factories.cluster()
+    jobs = flood(known(), WAITING, created_by=factories.user("me"))
+    claimed = [job.id for job in jobs[:CLAIMED]]
+    later = database_now() + timedelta(hours=1)
+    Job.objects.filter(id__in=claimed).update(claimed_by="agent-2", claimed_until=later)
+    assert read_by_claim() < 3 * CLAIMED + 15 * LIMIT
+
+
+def by_id(plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how a plan reads all jobs, or jobs by their ids."""
+    index = plan.get("Index Name", plan["Node Type"])
+    if plan["Node Type"] == "Seq Scan" and plan["Relation Name"] == "workloads_job":
+        yield "Seq Scan"
+    elif plan.get("Index Cond", "").startswith("(id = "):
+        yield index
+    for part in plan.get("Plans", ()):
+        yield from by_id(part)
+
+
+def test_a_claim_that_was_prepared_when_no_job_existed_finds_jobs_by_their_ids() -> None:
+    factories.cluster()
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE workloads_job CASCADE")  # whose rolled back rows have pages
+    for _ in range(8):  # PostgreSQL may plan five times before it keeps a plan
+        assert claim_waiting(agent="agent-1", limit=LIMIT) == []
+    ((name, kinds),) = fetch_rows(
+        "SELECT name, parameter_types::text[] FROM pg_prepared_statements"
+        " WHERE statement LIKE '%SET claimed_by%'"
+    )
+    values = ", ".join(f"NULL::{kind}" for kind in kinds)
+    ((answer,),) = fetch_rows(f"EXPLAIN (FORMAT JSON) EXECUTE {name}({values})")
+    (plan,) = json.loads(answer) if isinstance(answer, str) else answer
+    assert set(by_id(plan["Plan"])) == {"workloads_job_pkey"}

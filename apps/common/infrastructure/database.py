@@ -43,13 +43,35 @@ def time_limit(milliseconds: int) -> Iterator[None]:
         raise TookTooLongError from error
 
 
+_WITHOUT_FLUSH: Final = "SET LOCAL synchronous_commit = off"
+
+
 def commit_without_flush() -> None:
     """Let the commit of the caller's transaction not wait for the disk.
 
     If PostgreSQL or its machine crashes within the next second, the transaction may be lost, but
     never a part of it. For claims, which expire, and for readings, which the next ones replace.
     """
-    fetch_nothing("SET LOCAL synchronous_commit = off")
+    fetch_nothing(_WITHOUT_FLUSH)
+
+
+def commit_claim_without_flush() -> None:
+    """As `commit_without_flush`; statements of the transaction read no whole table.
+
+    For claims that are prepared: a plan that was made for an almost empty table reads all rows of
+    a large one, until its statistics are renewed.
+    """
+    fetch_nothing(f"{_WITHOUT_FLUSH}; SET LOCAL enable_seqscan = off")
+
+
+def without_index(condition: str) -> str:
+    """Return a condition for which the planner uses no index.
+
+    For statements that find rows by their ids, and filter them by a state that changes all the
+    time. By the statistics few rows are in that state, so the planner would read an index by the
+    state, with the entries of the thousands of rows that have left it since the last vacuum.
+    """
+    return f"CASE WHEN {condition} THEN true ELSE false END"
 
 
 def fetch_nothing(sql: str) -> None:

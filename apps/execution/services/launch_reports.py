@@ -8,7 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows, number_array, text_array
+from apps.common.infrastructure.database import (
+    fetch_rows,
+    number_array,
+    text_array,
+    without_index,
+)
 from apps.execution.core.migration import TO_RESTART
 from apps.execution.core.port import EndReport, Outcome
 from apps.execution.services.locks import lock_launches
@@ -21,15 +26,16 @@ _STATE_OF: Final = {
     Outcome.CANCELLED.value: (JobState.CANCELLED, Reason.CANCELLED),
     Outcome.FAILED.value: (JobState.FAILED, Reason.JOB_FAILED),
 }
-_START: Final = """
+_START: Final = f"""
 UPDATE execution_launch l
 SET state = 'running', started_s = d.at, claimed_by = %s,
     claimed_until = clock_timestamp() + make_interval(secs => %s)
 FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
-WHERE l.id = d.id AND l.state = 'requested' RETURNING l.job_id, l.started_s
-"""
+WHERE l.id = d.id AND {without_index("l.state = 'requested'")}
+RETURNING l.job_id, l.started_s
+"""  # noqa: S608 - a constant
 PREEMPTED: Final = "preempted"  # outcome of a launch that was stopped, but not its job
-_END: Final = """
+_END: Final = f"""
 UPDATE execution_launch l
 -- start and end are dated by two readings of the clock: within the same second, they may swap
 SET state = 'ended', ended_s = greatest(d.at, coalesce(l.started_s, d.at)),
@@ -39,9 +45,9 @@ SET state = 'ended', ended_s = greatest(d.at, coalesce(l.started_s, d.at)),
     claimed_until = NULL
 FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[], %s::int[])
      AS d(id, at, outcome, message, exit_code), workloads_job j
-WHERE l.id = d.id AND l.state <> 'ended' AND j.id = l.job_id
+WHERE l.id = d.id AND {without_index("l.state <> 'ended'")} AND j.id = l.job_id
 RETURNING l.job_id, l.ended_s, l.outcome, l.message, j.target, j.submitted_s, d.exit_code
-"""
+"""  # noqa: S608 - a constant
 
 
 def record_launches(

@@ -10,12 +10,14 @@ from uuid import UUID
 
 from django.db import connection
 
+from apps.common.infrastructure.database import without_index
 from apps.execution.core.migration import MigrationOutcome
 from apps.execution.services.migration_reports import end_migrations
 from apps.scheduling import services as scheduling
 
+_IS_LIVE: Final = without_index("a.released_seq IS NULL")
 # OFFSET 0: looked up for each of the few jobs that start, never joined with whole tables
-_REQUEST_LAUNCHES: Final = """
+_REQUEST_LAUNCHES: Final = f"""
 WITH ready AS MATERIALIZED (
     SELECT j.id, j.attempts, j.placed_at, j.predicted->>'setting' AS setting
     FROM workloads_job j
@@ -24,10 +26,10 @@ WITH ready AS MATERIALIZED (
         WHERE l.job_id = j.id AND (l.state <> 'ended' OR l.attempt = j.attempts) OFFSET 0)
       AND NOT EXISTS (
         SELECT FROM scheduling_allocation a JOIN inventory_server s ON s.id = a.server_id
-        WHERE a.job_id = j.id AND a.released_seq IS NULL AND s.backend <> %s OFFSET 0)
+        WHERE a.job_id = j.id AND {_IS_LIVE} AND s.backend <> %s OFFSET 0)
       AND (%s::bigint IS NULL OR EXISTS (
         SELECT FROM scheduling_allocation a
-        WHERE a.job_id = j.id AND a.released_seq IS NULL AND a.server_id = %s OFFSET 0))
+        WHERE a.job_id = j.id AND {_IS_LIVE} AND a.server_id = %s OFFSET 0))
     -- locked: a job that is displaced meanwhile must not be launched on its old servers
     ORDER BY j.placed_at, j.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED)
 INSERT INTO execution_launch (job_id, attempt, backend, state, "order", cancel_requested,
@@ -41,11 +43,11 @@ SELECT r.id, r.attempts, %s, 'requested',
 FROM ready r
 CROSS JOIN LATERAL (
     -- two allocations on one server form one part: a job may have been given more units
-    SELECT server_id, sum(cores) AS cores FROM scheduling_allocation
-    WHERE job_id = r.id AND released_seq IS NULL GROUP BY server_id) a
+    SELECT a.server_id, sum(a.cores) AS cores FROM scheduling_allocation a
+    WHERE a.job_id = r.id AND {_IS_LIVE} GROUP BY a.server_id) a
 GROUP BY r.id, r.attempts, r.placed_at, r.setting ORDER BY r.placed_at, r.id
 ON CONFLICT DO NOTHING
-"""
+"""  # noqa: S608 - a constant
 
 
 def request_launches(backend: str, *, limit: int, server: int | None = None) -> int:

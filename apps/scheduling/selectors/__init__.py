@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from apps.common.core.interference import N_SOURCES
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, without_index
 from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import ChangeKind as LoggedKind
@@ -263,7 +263,8 @@ class ClaimedJob:
     priority: int = 0
 
 
-_CLAIMED: Final = """
+# OFFSET 0: found by their ids, not among all jobs of their applications
+_CLAIMED: Final = f"""
 SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
        coalesce(j.profiled_s, j.submitted_s), j.priority,
        a.name, a.kind, j.duration_s, j.target, j.constraints, j.input_bytes, j.tasks_total,
@@ -271,12 +272,13 @@ SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
        j.policy, j.sample_size, j.guarantee, j.units, j.units_missing,
        CASE WHEN j.state IN ('starting', 'running') AND j.constraints->>'spread' IS NOT NULL
             THEN ARRAY(SELECT server_id FROM scheduling_allocation
-                       WHERE job_id = j.id AND released_seq IS NULL) END,
+                       WHERE job_id = j.id AND {without_index("released_seq IS NULL")}) END,
        j.state, j.program IS NOT NULL,
        coalesce((j.program->>'copyable')::boolean, false), j.backend
-FROM workloads_job j JOIN workloads_application a ON a.id = j.application_id
-WHERE j.id = ANY(%s) ORDER BY j.priority DESC, j.created_at, j.id
-"""
+FROM (SELECT * FROM workloads_job WHERE id = ANY(%s) OFFSET 0) j
+JOIN workloads_application a ON a.id = j.application_id
+ORDER BY j.priority DESC, j.created_at, j.id
+"""  # noqa: S608 - a constant
 
 
 def claimed_jobs(

@@ -15,7 +15,7 @@ import numpy as np
 from django.db import transaction
 
 from apps.common.core.ids import uuid7
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, without_index
 from apps.common.infrastructure.log_numbers import SEQUENCES, Log
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES, Capability
@@ -100,18 +100,21 @@ def commit(
 
 def _lock_jobs(job_ids: Iterable[UUID], agent: str) -> dict[UUID, UUID | None]:
     """Lock the jobs that may still be placed; returns their projects, None without a limit."""
-    rows = fetch_rows(
-        """SELECT workloads_job.id,
-                  (SELECT p.id FROM accounts_project p
-                   WHERE p.id = project_id AND p.max_units IS NOT NULL) AS limited
-           FROM workloads_job
-           WHERE id = ANY(%s) AND NOT cancel_requested AND claimed_by = %s
-             AND (state IN ('submitted', 'queued') AND NOT held
-                  OR state IN ('starting', 'running') AND units_missing > 0)
-           ORDER BY workloads_job.id FOR NO KEY UPDATE""",
-        [number_array(sorted(job_ids)), agent],
-    )
-    return dict(rows)
+    return dict(fetch_rows(_LOCK, [number_array(sorted(job_ids)), agent]))
+
+
+_WANTS_UNITS: Final = without_index(
+    "state IN ('submitted', 'queued') AND NOT held"
+    " OR state IN ('starting', 'running') AND units_missing > 0"
+)
+_LOCK: Final = f"""
+SELECT workloads_job.id,
+       (SELECT p.id FROM accounts_project p
+        WHERE p.id = project_id AND p.max_units IS NOT NULL) AS limited
+FROM workloads_job
+WHERE id = ANY(%s) AND NOT cancel_requested AND claimed_by = %s AND {_WANTS_UNITS}
+ORDER BY workloads_job.id FOR NO KEY UPDATE
+"""  # noqa: S608 - constants
 
 
 def claim_of(proposal: Proposal) -> Claim:

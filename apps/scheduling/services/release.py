@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, without_index
 from apps.common.infrastructure.notifications import notify
 from apps.inventory.selectors import cluster_time
 from apps.inventory.services import Usage
@@ -13,13 +13,20 @@ from apps.scheduling.services.allocation_store import LiveAllocation, end_alloca
 AGENT_TASK: Final = "scheduling.agent"
 AGENT_QUEUE: Final = "agents"
 
-_LIVE: Final = """
+_IS_LIVE: Final = without_index("released_seq IS NULL")
+_LIVE: Final = f"""
 SELECT id, unit_ids, server_id, cores, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation
-WHERE {column} = ANY(%s) AND released_seq IS NULL ORDER BY id FOR UPDATE
-"""
-_BY_JOB: Final = _LIVE.format(column="job_id")
-_BY_ID: Final = _LIVE.format(column="id")
+WHERE id = ANY({{ids}}) AND {_IS_LIVE} ORDER BY id FOR UPDATE
+"""  # noqa: S608 - a constant
+# looked up for each job: nobody knows how many allocations a job has until they are counted
+_BY_JOB: Final = _LIVE.format(
+    ids=f"""ARRAY(
+    SELECT a.id FROM unnest(%s::uuid[]) AS d(job), LATERAL (
+        SELECT id FROM scheduling_allocation
+        WHERE job_id = d.job AND {_IS_LIVE} OFFSET 0) a)"""  # noqa: S608 - a constant
+)  # fmt: skip
+_BY_ID: Final = _LIVE.format(ids="%s")
 
 
 def release(job_ids: Sequence[UUID]) -> int:

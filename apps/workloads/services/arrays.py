@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.models import Project, User
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, without_index
 from apps.common.infrastructure.notifications import notify
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import WAITING_STATES
@@ -46,12 +46,13 @@ UNION ALL
 SELECT j.id FROM workloads_batch b JOIN workloads_job j ON {_WAITS}
 WHERE b.id = ANY(%s) AND b.array_limit IS NULL
 """  # noqa: S608 - constants
-_RELEASE: Final = """
+_IN_STATES: Final = without_index("state = ANY(%s)")
+_RELEASE: Final = f"""
 UPDATE workloads_job SET held = false, reason_code = %s, reason_message = '',
        updated_at = now(), generation = generation + 1
-WHERE id = ANY(%s) AND held AND reason_code = %s AND state = ANY(%s)
+WHERE id = ANY(%s) AND held AND reason_code = %s AND {_IN_STATES}
 RETURNING id, name, project_id, state
-"""
+"""  # noqa: S608 - a constant
 # the last ones that wait for units, if more are open than the limit allows
 _BEYOND: Final = f"""
 SELECT last.id FROM workloads_batch b, LATERAL (
@@ -60,13 +61,13 @@ SELECT last.id FROM workloads_batch b, LATERAL (
     ORDER BY j.array_index DESC, j.id LIMIT greatest(0, {_TAKEN} - b.array_limit)) last
 WHERE b.id = %s AND b.array_limit IS NOT NULL
 """  # noqa: S608 - constants
-_HOLD_BACK: Final = """
+_HOLD_BACK: Final = f"""
 UPDATE workloads_job SET held = true, reason_code = %s, reason_message = '', reason_also = '[]',
        claimed_by = '', claimed_until = NULL, shape_id = NULL, updated_at = now(),
        generation = generation + 1
-WHERE id = ANY(%s) AND NOT held AND state = ANY(%s)
+WHERE id = ANY(%s) AND NOT held AND {_IN_STATES}
 RETURNING id, name, project_id, state
-"""
+"""  # noqa: S608 - a constant
 _UNRELEASED: Final = f"""
 SELECT b.id FROM workloads_batch b
 WHERE b.mode = 'array' AND {_HAS_WAITING}

@@ -1,14 +1,14 @@
 """Changes of jobs by users: cancel, hold, update, delete."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
 
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, without_index
 from apps.common.infrastructure.locks import lock_for_deletion
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES
@@ -36,10 +36,10 @@ def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
             job_ids, to=JobState.CANCELLED, reason=Reason.CANCELLED, only_from=WAITING_STATES
         )
         running = fetch_rows(
-            """UPDATE workloads_job SET cancel_requested = true, updated_at = now(),
+            f"""UPDATE workloads_job SET cancel_requested = true, updated_at = now(),
                       generation = generation + 1
-               WHERE id = ANY(%s) AND state IN ('starting', 'running') AND NOT cancel_requested
-               RETURNING id, name, project_id, state""",
+               WHERE id = ANY(%s) AND {_IS_STARTED} AND NOT cancel_requested
+               RETURNING id, name, project_id, state""",  # noqa: S608 - a constant
             [list(job_ids)],
         )
         if running:
@@ -161,7 +161,8 @@ def _evaluate_again(job: Job) -> None:
     job.claimed_by, job.claimed_until, job.shape = "", None, None
 
 
-_CHANGEABLE = {"target", "priority", "labels", "annotations", "name"}
+_IS_STARTED: Final = without_index("state IN ('starting', 'running')")
+_CHANGEABLE: Final = {"target", "priority", "labels", "annotations", "name"}
 
 
 def _require_target(job: Job, target: Target) -> None:

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
 
-from apps.common.infrastructure.database import fetch_rows, number_array, text_array
+from apps.common.infrastructure.database import (
+    fetch_rows,
+    number_array,
+    text_array,
+    without_index,
+)
 from apps.inventory.selectors import cluster_now
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
@@ -50,7 +55,7 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
     """
     rows = sorted(placed, key=lambda row: row.job_id)
     updated = fetch_rows(
-        """UPDATE workloads_job AS j
+        f"""UPDATE workloads_job AS j
            SET state = 'starting', units = d.units, units_missing = d.missing,
                units_pending = 0, grown_s = NULL, run_s = d.run_s, run_high_s = d.run_high_s,
                started_s = NULL, suspended_for_s = 0.0,
@@ -64,9 +69,8 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
            FROM unnest(%s::uuid[], %s::int[], %s::int[], %s::float8[], %s::float8[], %s::text[],
                        %s::text[], %s::text[], %s::bool[])
                 AS d(id, units, missing, run_s, run_high_s, reason, message, predicted, resumed)
-           WHERE j.id = d.id AND j.state IN ('submitted', 'queued') AND NOT j.held
-             AND j.claimed_by = %s
-           RETURNING j.id""",
+           WHERE j.id = d.id AND {_IS_WAITING} AND j.claimed_by = %s
+           RETURNING j.id""",  # noqa: S608 - a constant
         [
             cluster_s, cluster_s, number_array(row.job_id for row in rows),
             number_array(row.units for row in rows), number_array(row.missing for row in rows),
@@ -77,6 +81,9 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
         ],
     )  # fmt: skip
     return {row[0] for row in updated}
+
+
+_IS_WAITING: Final = without_index("j.state IN ('submitted', 'queued') AND NOT j.held")
 
 
 def send_to_profiling(

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.database import database_now, fetch_rows, without_index
 from apps.operations.services import NewEvent, record_events
 from apps.workloads.services.rows import lock_jobs
 from apps.workloads.services.waiting import CLAIM_S
@@ -82,7 +82,8 @@ SET units = j.units + d.units, units_missing = j.units_missing - d.units,
     run_s = j.run_s - {_FASTER.format(end="run_s")},
     run_high_s = j.run_high_s - {_FASTER.format(end="run_high_s")}
 FROM unnest(%(ids)s::uuid[], %(units)s::int[]) AS d(id, units)
-WHERE j.id = d.id AND j.state IN ('starting', 'running') AND j.claimed_by = %(agent)s
+WHERE j.id = d.id AND {without_index("j.state IN ('starting', 'running')")}
+  AND j.claimed_by = %(agent)s
   AND j.units_missing >= d.units
 RETURNING j.id
 """  # noqa: S608 - constants
@@ -123,9 +124,10 @@ def record_grown(running: Mapping[UUID, int], *, at_s: float) -> None:
     ids = sorted(running)
     lock_jobs(ids)
     fetch_rows(
-        """UPDATE workloads_job AS j
+        f"""UPDATE workloads_job AS j
            SET units_pending = greatest(0, j.units - d.units), grown_s = %s, updated_at = now()
            FROM unnest(%s::uuid[], %s::int[]) AS d(id, units)
-           WHERE j.id = d.id AND j.state = 'running' RETURNING j.id""",
+           WHERE j.id = d.id AND {without_index("j.state = 'running'")}
+           RETURNING j.id""",  # noqa: S608 - a constant
         [at_s, ids, [running[job] for job in ids]],
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, without_index
 from apps.inventory.selectors import cluster_now
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState, states_before
 from apps.workloads.core.reasons import Reason
@@ -37,7 +37,7 @@ def advance(
                shape_id = NULL, generation = generation + 1, suspension = '', suspended_s = NULL,
                finished_s = coalesce(%(end_s)s::float8, finished_s),
                finished_at = CASE WHEN %(end_s)s::float8 IS NULL THEN finished_at ELSE now() END
-           WHERE id = ANY(%(ids)s) AND state = ANY(%(allowed)s)
+           WHERE id = ANY(%(ids)s) AND {without_index("state = ANY(%(allowed)s)")}
              AND (%(agent)s::text IS NULL OR claimed_by = %(agent)s)
            RETURNING id, name, project_id, state, {ARRAY_OF_JOB.format(job="")}""",  # noqa: S608
         {

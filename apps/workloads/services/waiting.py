@@ -13,10 +13,11 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.common.infrastructure.database import (
-    commit_without_flush,
+    commit_claim_without_flush,
     database_now,
     fetch_prepared,
     fetch_rows,
+    without_index,
 )
 from apps.operations.services import record_events
 from apps.workloads.core.shapes import Needs
@@ -72,17 +73,21 @@ FROM (
             LIMIT {_READ} * greatest(1, f.share / f.count)) next
         WHERE {_HAS_NO_SHAPE}) next) t
 """  # noqa: S608 - constants
-# the first job of the flow of each of the newest jobs
+# the first job of each flow of the newest jobs
 _NEWEST: Final = f"""
 SELECT p.id AS project_id, next.id, next.priority, next.created_at, row_number() OVER (
-    PARTITION BY p.id ORDER BY newest.created_at DESC, newest.id DESC) AS place
+    PARTITION BY p.id ORDER BY flow.place) AS place
 FROM projects p, LATERAL (
-    SELECT j.id, j.created_at, j.created_by_id, j.flow_key FROM workloads_job j
-    WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
-    ORDER BY j.created_at DESC, j.id DESC LIMIT greatest(1, {EQUAL_SHARE} / 4)) newest, LATERAL (
+    SELECT created_by_id, flow_key, min(place) AS place FROM (
+        SELECT j.created_by_id, j.flow_key, row_number() OVER (
+            ORDER BY j.created_at DESC, j.id DESC) AS place
+        FROM workloads_job j
+        WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+        ORDER BY j.created_at DESC, j.id DESC LIMIT greatest(1, {EQUAL_SHARE} / 4)) newest
+    GROUP BY created_by_id, flow_key) flow, LATERAL (
     SELECT j.id, j.priority, j.created_at, j.shape_key FROM workloads_job j
-    WHERE j.project_id = p.id AND j.created_by_id = newest.created_by_id
-      AND j.flow_key = newest.flow_key AND {JOB_IS_NEW_IN_FLOW} AND {JOB_IS_UNCLAIMED}
+    WHERE j.project_id = p.id AND j.created_by_id = flow.created_by_id
+      AND j.flow_key = flow.flow_key AND {JOB_IS_NEW_IN_FLOW} AND {JOB_IS_UNCLAIMED}
     ORDER BY j.priority DESC, j.created_at, j.id LIMIT 1) next
 WHERE {_HAS_NO_SHAPE}
 """  # noqa: S608 - constants
@@ -108,7 +113,7 @@ UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
 WHERE id = ANY(ARRAY(
     SELECT job.id FROM (SELECT * FROM ranked ORDER BY rank LIMIT {_READ} * %(limit)s) r, LATERAL (
         SELECT j.id FROM workloads_job j
-        WHERE j.id = r.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+        WHERE j.id = r.id AND {without_index(JOB_IS_NEW)} AND {JOB_IS_UNCLAIMED}
         OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED) job
     ORDER BY r.rank LIMIT %(limit)s))
 RETURNING id
@@ -140,7 +145,7 @@ def claim_waiting(
     values = {"agent": agent, "now": now, "until": now + timedelta(seconds=CLAIM_S)}
     values |= {"limit": limit, "start": start, **shares_as_values(shares)}
     with transaction.atomic():
-        commit_without_flush()  # a job whose claim is lost can be claimed by any agent
+        commit_claim_without_flush()  # a job whose claim is lost can be claimed by any agent
         rows = fetch_prepared(_CLAIM, values)
     return [row[0] for row in rows]
 
@@ -222,11 +227,12 @@ def keep_waiting(jobs: Sequence[WaitingJob], *, agent: str, at: EvaluationTime) 
 
 
 # the most urgent first, whose reason becomes that of the shape
-_REFUSED: Final = """
+_REFUSED: Final = f"""
 SELECT id, shape_key FROM workloads_job
-WHERE id = ANY(%s) AND state IN ('submitted', 'queued') AND NOT held AND claimed_by = %s
+WHERE id = ANY(%s) AND {without_index("state IN ('submitted', 'queued') AND NOT held")}
+  AND claimed_by = %s
 ORDER BY priority DESC, created_at, id
-"""
+"""  # noqa: S608 - a constant
 
 # shapes become due together, so that one turn of an agent evaluates many of them
 _DUE_AT: Final = (
