@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from apps.emulation.core.truth import BLOCK_BYTES
-from apps.execution.backends.emulated.emulator import PATIENCE_S, Emulator
+from apps.execution.backends.emulated import emulator as emulator_module
+from apps.execution.backends.emulated.emulator import PATIENCE_S, Emulator, Pace
 from apps.execution.backends.emulated.orders import UnknownServerError, engine_order
 from apps.execution.backends.emulated.port import GrownLaunch, LaunchOrder
 from apps.execution.core.port import EndReport
+from apps.inventory.core.usage import SILENT_S
 from apps.workloads.core.framework import setting_named
 from tests.execution.emulated_plane import (
     ALWAYS,
@@ -207,6 +209,24 @@ def test_jobs_continue_when_servers_are_added() -> None:
     assert backend.running == 1
     assert plane.jobs[1].performance.progress == pytest.approx(0.5, rel=0.35)
     assert plane.servers[-1][1].cpu_share.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("servers", "period_s"), [(1, 2.0), (5_000, 2.0), (12_500, 5.0), (100_000, SILENT_S / 3)]
+)
+def test_servers_of_a_large_cluster_report_less_often(servers: int, period_s: float) -> None:
+    assert Pace().servers_period_s(servers) == period_s
+
+
+def test_a_report_of_all_servers_waits_for_the_period_of_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emulator_module, "SERVERS", 2)
+    plane = MemoryPlane(site(4, 4, 4, 4))
+    backend = Emulator(plane, wall_s=0.0, pace=replace(ALWAYS, servers_s=1.0))
+    for wall_s in (0.0, 1.0, 2.0, 3.0, 4.0):
+        backend.tick(wall_s)
+    assert [at_s for at_s, _ in plane.servers] == [0.0, 120.0, 240.0]
 
 
 def test_jobs_of_a_removed_server_fail() -> None:

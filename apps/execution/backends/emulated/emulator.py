@@ -42,6 +42,7 @@ LAUNCHES_PER_TICK: Final = 500
 MIGRATIONS_PER_TICK: Final = 200
 PROFILING_PER_TICK: Final = 8  # started runs, about 2 ms each
 SERVERS_PER_TICK: Final = 2048  # reported servers, about 10 ms of PostgreSQL
+SERVERS: Final = 5_000  # of a cluster; those of larger ones report less often
 MAX_PARTS: Final = 10  # of a report of all servers: large clusters report more in a tick
 REPORTS_PER_TICK: Final = 6  # completed profiling runs, a transaction each
 PROBE_FAILURES: Final = FAILURES
@@ -56,7 +57,7 @@ class Pace:
     ----------
     poll_s : clock, servers, cancellations
     jobs_s : every running job reports once per period, a slice of them every `slice_s`
-    servers_s : heartbeat and usage of all servers
+    servers_s : heartbeat and usage of all servers, up to `SERVERS` of them; see `servers_period_s`
     renew_s : leases of the backend and of its launches
     """
 
@@ -65,6 +66,13 @@ class Pace:
     slice_s: float = 0.5
     servers_s: float = 2.0
     renew_s: float = 5.0
+
+    def servers_period_s(self, servers: int) -> float:
+        """Return the wall seconds between two reports of all servers: longer on large clusters.
+
+        At most five times `servers_s`: by default a third of the time after which one is silent.
+        """
+        return self.servers_s * min(5.0, max(1.0, servers / SERVERS))
 
 
 @dataclass(slots=True)
@@ -141,7 +149,8 @@ class Emulator:
         self._profile()
         if self._is_due("slice", wall_s, self._pace.slice_s):
             self._report_slice()
-        if not self._readings and self._is_due("servers", wall_s, self._pace.servers_s):
+        servers_s = self._pace.servers_period_s(self._site.server_id.size)
+        if not self._readings and self._is_due("servers", wall_s, servers_s):
             self._drop_ended()
             self._read_servers()
         if self._readings:
