@@ -20,10 +20,11 @@ from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.testbed.core.replay.model import ReplayOptions
-from apps.workloads.models import Application, Job, WaitingShape
+from apps.workloads.models import Application, Job
 from apps.workloads.selectors import spec_of
 from tests import factories
 from tests.scheduling.dry_runs.scene import begin, body, new_scene
+from tests.scheduling.shapes import refuse
 from tests.scheduling.world import build, decide_again, known, state_and_reason, waiting
 
 pytestmark = pytest.mark.django_db
@@ -213,9 +214,10 @@ def test_patience_begins_after_profiling() -> None:
     assert shape.patience_s == [MOST_S - 50.0]
 
 
-def test_what_an_admission_control_holds_has_no_patience() -> None:
-    crowded()
-    WaitingShape.objects.update(reason_message="0 of 2 free units suit its class")
+def test_a_job_that_is_refused_for_another_reason_has_no_patience() -> None:
+    _, _, second = crowded()
+    Job.objects.filter(id=second.id).update(claimed_by="agent-1")
+    refuse([second], sequence=10**6)
     (shape,) = waiting_queue(NOW_S)
     assert shape.patience_s == []
 

@@ -10,7 +10,6 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import NO_REVISION
 from apps.scheduling.core.patience import patience_s
-from apps.scheduling.core.refusals import GAINS_LITTLE
 from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
@@ -299,8 +298,7 @@ def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
 
 def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
     summary = f"The job would wait: {refused.detail or refused.reason.value}."
-    waits_for_better = refused.detail == GAINS_LITTLE
-    if waits_for_better:
+    if refused.waits_for_better:
         summary += f" After {longest_s:,.0f} s of cluster time it takes any unit that is free."
     return DryRunResult(
         outcome="infeasible" if refused.reason.is_permanent else "waits",
@@ -317,7 +315,7 @@ def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
         eligible=refused.eligible,
         dropped=refused.dropped,
         snapshot=refused.sequence,
-        longest_wait_s=longest_s if waits_for_better else 0.0,
+        longest_wait_s=longest_s if refused.waits_for_better else 0.0,
     )
 
 

@@ -9,10 +9,6 @@ from apps.scheduling.core.cluster.places import first_of_each, place_of
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
-GAINS_LITTLE = (
-    "on the best free unit the job would be slow or slow its neighbours down too much; it may"
-    " still wait for a better one"
-)
 DETAILS = {
     RefusalReason.NO_MATCHING_SERVER: "no server has the requested platform, labels and capacity",
     RefusalReason.SERVERS_CLOSED: "all matching servers are drained, cordoned or down",
@@ -21,7 +17,10 @@ DETAILS = {
     RefusalReason.LOCALITY_SHORT: "no single server, rack or switch has room for all units",
     RefusalReason.SPREAD_SHORT: "too few servers, racks or switches have a free unit",
     RefusalReason.NOT_ENOUGH_FREE_UNITS: "the job needs all its units at once, and fewer are free",
-    RefusalReason.QUALITY_SHORT: GAINS_LITTLE,
+    RefusalReason.QUALITY_SHORT: (
+        "on the best free unit the job would be slow or slow its neighbours down too much; it may"
+        " still wait for a better one"
+    ),
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
 
@@ -63,9 +62,10 @@ def gains_little(
         dropped=eligibility.dropped,
         examined=examined,
         eligible=eligibility.units,
-        detail=GAINS_LITTLE,
+        detail=DETAILS[RefusalReason.QUALITY_SHORT],
         seed=seed,
         sequence=state.snapshot.sequence,
+        waits_for_better=True,
     )
 
 

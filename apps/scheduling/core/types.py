@@ -250,7 +250,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refused:
-    """The reason why no unit was chosen, and the number of units each filter rejected."""
+    """The reason why no unit was chosen, and the number of units each filter rejected.
+
+    ``waits_for_better`` : units are free, and it takes any of them when it may wait no longer
+    """
 
     job: str
     reason: RefusalReason
@@ -261,6 +264,7 @@ class Refused:
     seed: int = 0
     sequence: int = 0
     also: tuple[RefusalReason, ...] = field(default=())
+    waits_for_better: bool = False
 
 
 class Policy(Protocol):

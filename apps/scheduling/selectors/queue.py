@@ -13,7 +13,6 @@ from django.conf import settings
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import recorded_before
 from apps.scheduling.core.patience import patience_s
-from apps.scheduling.core.refusals import GAINS_LITTLE
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.sizing.run_time_fit import fit_recent
 from apps.scheduling.core.starts.calibration import LEVELS, Scored
@@ -44,7 +43,7 @@ _ShapeJobs = dict[int, list[_Waiting]]
 
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
-       waits_for, reason_code, reason_message
+       waits_for, reason_code, waits_for_better
 FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
 _OLDEST: Final = """
@@ -132,13 +131,13 @@ def _jobs_of(
 
 def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeFacts:
     key, priority, project, units, fewest, run_s, high_s, platforms, labels, *waits = row
-    waits_for, reason, message = waits
+    waits_for, reason, waits_for_better = waits
     names = None if platforms is None else json.loads(platforms)
     waited_s = now_s - jobs[0].submitted_s
     kind, run = jobs[0].kind, _run(run_s, high_s)
     reserve_s = waits_before_reservation_s(fewest) - waited_s
     patience: list[float] = []
-    if message == GAINS_LITTLE:  # an admission control refuses for better units with other words
+    if waits_for_better:
         longest_s = patience_s(units, kind, run, limit_s=settings.PATIENCE_S, priority=priority)
         patience = [job.ready_s + longest_s - now_s for job in jobs]
         reserve_s = max(reserve_s, patience[0])  # before, agents reserve nothing for it

@@ -55,6 +55,7 @@ def _waiting(refusal: Refusal) -> workloads.WaitingJob:
         units=max(1, refusal.units),
         run_s=None if refusal.run is None else refusal.run.value,
         run_high_s=None if refusal.run is None else refusal.run.high,
+        waits_for_better=refusal.refused is not None and refusal.refused.waits_for_better,
     )
 
 

@@ -31,6 +31,11 @@ class WaitingShape(models.Model):
     units = models.PositiveIntegerField(default=1, db_default=1, help_text="size of its jobs")
     run_s = models.FloatField(null=True, help_text="predicted run time of its jobs")
     run_high_s = models.FloatField(null=True, help_text="pessimistic end of its interval")
+    waits_for_better = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="units are free, and its jobs take any of them when they may wait no longer",
+    )
 
     waits_for = models.CharField(max_length=10, choices=[(w.value, w.value) for w in WaitsFor])
     min_units = models.PositiveIntegerField()

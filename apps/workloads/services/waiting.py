@@ -168,6 +168,7 @@ class WaitingJob:
     needs : None if the refusal does not depend on the request; the job then joins no shape
     units : size of the job
     run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
+    waits_for_better : units are free, and it takes any of them when it may wait no longer
     """
 
     job_id: UUID
@@ -179,6 +180,7 @@ class WaitingJob:
     units: int = 1
     run_s: float | None = None
     run_high_s: float | None = None
+    waits_for_better: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,16 +245,16 @@ INSERT INTO workloads_waitingshape AS s
     (key, project_id, priority, reason_code, reason_message, reason_also, is_reason_copied,
      decision_id, evaluated_seq, evaluated_at, due_at, allowance, waits_for, min_units,
      on_one_server, platforms, labels, unit_memory_bytes, unit_network_bps, unit_storage_bytes,
-     units, run_s, run_high_s)
+     units, run_s, run_high_s, waits_for_better)
 SELECT d.key, j.project_id, j.priority, d.reason, left(d.message, 500), d.also, true, d.decision,
        %(sequence)s, clock_timestamp(), {_DUE_AT}, 1,
        d.waits_for, d.units, d.on_one_server, d.platforms, d.labels, d.unit_memory_bytes,
-       d.unit_network_bps, d.unit_storage_bytes, d.size, d.run_s, d.run_high_s
+       d.unit_network_bps, d.unit_storage_bytes, d.size, d.run_s, d.run_high_s, d.better
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS d(
     job uuid, key uuid, reason text, message text, also jsonb, decision uuid, waits_for text,
     units int, on_one_server bool, platforms jsonb, labels jsonb, unit_memory_bytes bigint,
     unit_network_bps bigint, unit_storage_bytes bigint, size int, run_s float8,
-    run_high_s float8)
+    run_high_s float8, better bool)
 JOIN workloads_job j ON j.id = d.job
 ORDER BY d.key
 ON CONFLICT (key) DO UPDATE
@@ -268,7 +270,8 @@ SET is_reason_copied = s.is_reason_copied AND s.reason_code = excluded.reason_co
     labels = excluded.labels, unit_memory_bytes = excluded.unit_memory_bytes,
     unit_network_bps = excluded.unit_network_bps,
     unit_storage_bytes = excluded.unit_storage_bytes, units = excluded.units,
-    run_s = excluded.run_s, run_high_s = excluded.run_high_s
+    run_s = excluded.run_s, run_high_s = excluded.run_high_s,
+    waits_for_better = excluded.waits_for_better
 WHERE s.evaluated_seq <= excluded.evaluated_seq
 RETURNING s.decision_id
 """  # noqa: S608 - constants
@@ -290,6 +293,7 @@ def _refuse_shapes(refused: dict[UUID, WaitingJob], at: EvaluationTime) -> set[U
             "size": job.units,
             "run_s": job.run_s,
             "run_high_s": job.run_high_s,
+            "better": job.waits_for_better,
         }
         for key, job in refused.items()
         if job.needs is not None
