@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.database import (
+    commit_claim_without_flush,
+    database_now,
+    fetch_rows,
+)
 from apps.workloads.models import Job
 from apps.workloads.selectors import _PENDING
 from apps.workloads.services.turns import NO_SHARES, shares_as_values
@@ -31,6 +35,7 @@ def read_by_claim() -> float:
         "until": now + timedelta(seconds=10.0),
     }
     values |= {"limit": LIMIT, "start": FIRST_FLOW, **shares_as_values(NO_SHARES)}
+    commit_claim_without_flush()
     rows = rows_read(_CLAIM, values)
     assert Job.objects.filter(claimed_by="agent-1").count() == LIMIT
     return rows
@@ -61,12 +66,25 @@ def test_a_look_for_work_reads_no_job_if_none_waits() -> None:
     assert rows_read(_PENDING) == 0
 
 
-def test_a_claim_passes_the_claimed_jobs_of_a_flow_once_for_each_of_its_ranks() -> None:
+# rows and pages of the table when its statistics were made; -1: never
+STATISTICS = [(-1, 0), (1, 100), (10, 3_000), (5_000, 500)]
+
+
+@pytest.mark.parametrize(("rows", "pages"), STATISTICS)
+def test_a_claim_passes_the_claimed_jobs_of_a_flow_once_for_each_of_its_ranks(
+    rows: int, pages: int
+) -> None:
     factories.cluster()
     jobs = flood(known(), WAITING, created_by=factories.user("me"))
     claimed = [job.id for job in jobs[:CLAIMED]]
     later = database_now() + timedelta(hours=1)
     Job.objects.filter(id__in=claimed).update(claimed_by="agent-2", claimed_until=later)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE pg_class SET reltuples = %s, relpages = %s"
+            " WHERE oid = 'workloads_job'::regclass",
+            [rows, pages],
+        )
     assert read_by_claim() < 3 * CLAIMED + 15 * LIMIT
 
 
