@@ -221,7 +221,7 @@ def test_servers_of_a_large_cluster_report_less_often(servers: int, period_s: fl
 def test_a_report_of_all_servers_waits_for_the_period_of_their_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(emulator_module, "SERVERS", 2)
+    monkeypatch.setattr(emulator_module, "SERVERS_AT_FULL_PACE", 2)
     plane = MemoryPlane(site(4, 4, 4, 4))
     backend = Emulator(plane, wall_s=0.0, pace=replace(ALWAYS, servers_s=1.0))
     for wall_s in (0.0, 1.0, 2.0, 3.0, 4.0):

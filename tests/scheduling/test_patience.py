@@ -9,6 +9,7 @@ from django.test import override_settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
+from apps.common.core.ids import uuid7
 from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.core.patience import MOST_S
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
@@ -20,11 +21,12 @@ from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.testbed.core.replay.model import ReplayOptions
-from apps.workloads.models import Application, Job
+from apps.workloads.models import Application, Job, WaitingShape
 from apps.workloads.selectors import spec_of
+from apps.workloads.services import EvaluationTime, WaitingJob, keep_waiting
 from tests import factories
 from tests.scheduling.dry_runs.scene import begin, body, new_scene
-from tests.scheduling.shapes import refuse
+from tests.scheduling.shapes import ANY_UNIT
 from tests.scheduling.world import build, decide_again, known, state_and_reason, waiting
 
 pytestmark = pytest.mark.django_db
@@ -214,10 +216,13 @@ def test_patience_begins_after_profiling() -> None:
     assert shape.patience_s == [MOST_S - 50.0]
 
 
-def test_a_job_that_is_refused_for_another_reason_has_no_patience() -> None:
+def test_what_an_admission_control_holds_has_no_patience() -> None:
+    """It refuses jobs for better units too, but they take no other units later."""
     _, _, second = crowded()
+    assert WaitingShape.objects.get().waits_for_better
     Job.objects.filter(id=second.id).update(claimed_by="agent-1")
-    refuse([second], sequence=10**6)
+    held = WaitingJob(second.id, "QualityShort", "no unit suits its class", uuid7(), ANY_UNIT)
+    keep_waiting([held], agent="agent-1", at=EvaluationTime(NOW_S, 10**6, 3600.0))
     (shape,) = waiting_queue(NOW_S)
     assert shape.patience_s == []
 

@@ -44,8 +44,9 @@ def time_limit(milliseconds: int) -> Iterator[None]:
 
 
 _WITHOUT_FLUSH: Final = "SET LOCAL synchronous_commit = off"
-_IN_ORDER: Final = tuple(
-    f"SET LOCAL enable_{way} = off" for way in ("seqscan", "sort", "incremental_sort")
+_IN_ORDER: Final = "; ".join(
+    f"SET LOCAL {name} = off"
+    for name in ("enable_seqscan", "enable_sort", "enable_incremental_sort", "jit")
 )
 
 
@@ -58,13 +59,14 @@ def commit_without_flush() -> None:
     fetch_nothing(_WITHOUT_FLUSH)
 
 
-def commit_claim_without_flush() -> None:
-    """As `commit_without_flush`; statements of the transaction read rows in the order of indexes.
+def begin_claim() -> None:
+    """Call `commit_without_flush`, and let the caller's transaction read in the order of indexes.
 
-    For claims, which read the first rows of several orders. By statistics that were made when a
-    table was almost empty, it costs nothing to read and sort all its rows instead.
+    A claim wants the first rows of several orders. With statistics from a nearly empty table, the
+    planner would read and sort all rows. JIT is off because it compiles statements by their cost,
+    and that of a sort that cannot be avoided is now the highest.
     """
-    fetch_nothing("; ".join((_WITHOUT_FLUSH, *_IN_ORDER)))
+    fetch_nothing(f"{_WITHOUT_FLUSH}; {_IN_ORDER}")
 
 
 def without_index(condition: str) -> str:

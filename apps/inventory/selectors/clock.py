@@ -80,8 +80,8 @@ _TIME: Final = f"SELECT clock_timestamp(), {', '.join(_CLOCK)} FROM inventory_cl
 def is_live(row: Cluster, *, wall_s: float) -> bool:
     """Whether the clock runs and was recorded recently; otherwise its processes have crashed.
 
-    The emulator records it every 2 s and the sweep every 5 s. The wall time of the last record
-    follows from the recorded cluster time.
+    The emulator records it every 2 to 10 s and the sweep every 5 s. The wall time of the last
+    record follows from the recorded cluster time.
     """
     return row.speed > 0 and wall_s - row.clock.wall(row.recorded_s) <= CLOCK_UNSEEN_S
 

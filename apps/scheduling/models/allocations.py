@@ -60,8 +60,8 @@ class Allocation(models.Model):
             ),
         )
         indexes = (
-            # allocations of a job; without `released_seq` the planner would combine it with all
-            # live allocations for each job that starts
+            # allocations of a job; with `released_seq`, as reads of the live ones of many jobs
+            # would otherwise combine it with the index of all live allocations
             models.Index(fields=["job", "released_seq"], name="allocation_of_job"),
             # live allocations of a server
             models.Index(

@@ -7,16 +7,17 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_rows, number_array, without_index
 from apps.scheduling.core.cluster.copy import Change, ChangeKind, ClusterCopy
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.services.proposals import CopyVersion
 
-_CLAIMS: Final = """
+_CLAIMS: Final = f"""
 SELECT acquired_seq, unit_ids, caused, tolerated, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation
-WHERE job_id = ANY(%s) AND acquired_seq > %s AND released_seq IS NULL ORDER BY acquired_seq
-"""
+WHERE job_id = ANY(%s) AND acquired_seq > %s AND {without_index("released_seq IS NULL")}
+ORDER BY acquired_seq
+"""  # noqa: S608 - a constant
 
 
 class AgentCopy(ClusterFollower):

@@ -19,7 +19,7 @@ SELECT id, unit_ids, server_id, cores, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation
 WHERE id = ANY({{ids}}) AND {_IS_LIVE} ORDER BY id FOR UPDATE
 """  # noqa: S608 - a constant
-# looked up for each job: nobody knows how many allocations a job has until they are counted
+# one look-up for each job, as the planner cannot estimate how many allocations it has
 _BY_JOB: Final = _LIVE.format(
     ids=f"""ARRAY(
     SELECT a.id FROM unnest(%s::uuid[]) AS d(job), LATERAL (

@@ -46,11 +46,10 @@ UNION ALL
 SELECT j.id FROM workloads_batch b JOIN workloads_job j ON {_WAITS}
 WHERE b.id = ANY(%s) AND b.array_limit IS NULL
 """  # noqa: S608 - constants
-_IN_STATES: Final = without_index("state = ANY(%s)")
 _RELEASE: Final = f"""
 UPDATE workloads_job SET held = false, reason_code = %s, reason_message = '',
        updated_at = now(), generation = generation + 1
-WHERE id = ANY(%s) AND held AND reason_code = %s AND {_IN_STATES}
+WHERE id = ANY(%s) AND {without_index("held AND reason_code = %s AND state = ANY(%s)")}
 RETURNING id, name, project_id, state
 """  # noqa: S608 - a constant
 # the last ones that wait for units, if more are open than the limit allows
@@ -65,7 +64,7 @@ _HOLD_BACK: Final = f"""
 UPDATE workloads_job SET held = true, reason_code = %s, reason_message = '', reason_also = '[]',
        claimed_by = '', claimed_until = NULL, shape_id = NULL, updated_at = now(),
        generation = generation + 1
-WHERE id = ANY(%s) AND NOT held AND {_IN_STATES}
+WHERE id = ANY(%s) AND {without_index("NOT held AND state = ANY(%s)")}
 RETURNING id, name, project_id, state
 """  # noqa: S608 - a constant
 _UNRELEASED: Final = f"""

@@ -178,7 +178,7 @@ def report_progress(reports: Sequence[ProgressReport]) -> None:
                                          ELSE j.reason_code END
                FROM unnest(%s::uuid[], %s::float8[], %s::float8[], %s::float8[], %s::float8[])
                     AS d(id, at_s, progress, performance, attainment)
-               WHERE j.id = d.id AND {without_index("j.state = 'running'")}""",  # noqa: S608
+               WHERE j.id = d.id AND {without_index("j.state = 'running'")}""",  # noqa: S608 - a constant
             [
                 Reason.MEETS_TARGET.value, Reason.BELOW_TARGET.value,
                 [row.job_id for row in rows], [row.at_s for row in rows],

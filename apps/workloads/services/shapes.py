@@ -16,7 +16,11 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.database import (
+    database_now,
+    fetch_rows,
+    without_index,
+)
 from apps.operations.services import record_events
 from apps.workloads.core.shapes import Freed
 from apps.workloads.services.rows import row_event
@@ -52,7 +56,8 @@ SET state = 'queued', queued_s = coalesce(j.queued_s, %(cluster_s)s), shape_id =
     claimed_by = '', claimed_until = NULL, updated_at = now(), generation = j.generation + 1
 FROM unnest(%(jobs)s::uuid[], %(shapes)s::bigint[]) AS d(job_id, shape_id)
 JOIN workloads_waitingshape AS s ON s.id = d.shape_id
-WHERE j.id = d.job_id AND s.key = j.shape_key AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
+WHERE j.id = d.job_id AND s.key = j.shape_key AND {without_index(JOB_IS_NEW)}
+  AND {JOB_IS_UNCLAIMED}
 RETURNING j.id, j.name, j.project_id, j.state, j.reason_code
 """  # noqa: S608 - constants
 

@@ -7,29 +7,29 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, without_index
 from apps.operations.services import record_events
 from apps.workloads.core.lifecycle import Suspension
 from apps.workloads.models import Job
 from apps.workloads.services.rows import job_event, lock_jobs, row_event
 
-_SUSPENDED: Final = """
+_SUSPENDED: Final = f"""
 UPDATE workloads_job AS j
 SET suspension = 'suspended', suspended_s = coalesce(j.suspended_s, d.at), updated_at = now(),
     generation = j.generation + 1
 FROM unnest(%s::uuid[], %s::float8[]) AS d(id, at)
-WHERE j.id = d.id AND j.state = 'running' AND j.suspension = ANY(%s)
+WHERE j.id = d.id AND {without_index("j.state = 'running'")} AND j.suspension = ANY(%s)
 RETURNING j.id, j.name, j.project_id, j.state
-"""
-_RESUMED: Final = """
+"""  # noqa: S608 - a constant
+_RESUMED: Final = f"""
 UPDATE workloads_job AS j
 SET suspension = '', suspended_s = NULL, updated_at = now(), generation = j.generation + 1,
     suspended_for_s = j.suspended_for_s
                       + greatest(0.0, coalesce(d.at - j.suspended_s, 0.0))
 FROM unnest(%s::uuid[], %s::float8[]) AS d(id, at)
-WHERE j.id = d.id AND j.state = 'running' AND j.suspension = ANY(%s)
+WHERE j.id = d.id AND {without_index("j.state = 'running'")} AND j.suspension = ANY(%s)
 RETURNING j.id, j.name, j.project_id, j.state
-"""
+"""  # noqa: S608 - a constant
 
 
 def request_suspension(job: Job, to: Suspension, *, request_id: str = "") -> None:

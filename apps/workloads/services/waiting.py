@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.common.infrastructure.database import (
-    commit_claim_without_flush,
+    begin_claim,
     database_now,
     fetch_prepared,
     fetch_rows,
@@ -145,7 +145,7 @@ def claim_waiting(
     values = {"agent": agent, "now": now, "until": now + timedelta(seconds=CLAIM_S)}
     values |= {"limit": limit, "start": start, **shares_as_values(shares)}
     with transaction.atomic():
-        commit_claim_without_flush()  # a job whose claim is lost can be claimed by any agent
+        begin_claim()  # a job whose claim is lost can be claimed by any agent
         rows = fetch_prepared(_CLAIM, values)
     return [row[0] for row in rows]
 

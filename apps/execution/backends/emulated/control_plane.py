@@ -259,7 +259,7 @@ class DatabaseControlPlane:
         rows = fetch_rows(
             f"""SELECT l.id, j.id, j.target, j.submitted_s FROM execution_launch l
                 JOIN workloads_job j ON j.id = l.job_id
-                WHERE l.id = ANY(%s) AND {without_index("l.state = 'running'")}""",  # noqa: S608
+                WHERE l.id = ANY(%s) AND {without_index("l.state = 'running'")}""",  # noqa: S608 - a constant
             [list(by_launch)],
         )
         reported = [reported_job(by_launch[launch], at_s, *job) for launch, *job in rows]

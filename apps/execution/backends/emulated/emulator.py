@@ -42,7 +42,7 @@ LAUNCHES_PER_TICK: Final = 500
 MIGRATIONS_PER_TICK: Final = 200
 PROFILING_PER_TICK: Final = 8  # started runs, about 2 ms each
 SERVERS_PER_TICK: Final = 2048  # reported servers, about 10 ms of PostgreSQL
-SERVERS: Final = 5_000  # of a cluster; those of larger ones report less often
+SERVERS_AT_FULL_PACE: Final = 5_000  # those of larger clusters report less often
 MAX_PARTS: Final = 10  # of a report of all servers: large clusters report more in a tick
 REPORTS_PER_TICK: Final = 6  # completed profiling runs, a transaction each
 PROBE_FAILURES: Final = FAILURES
@@ -57,7 +57,8 @@ class Pace:
     ----------
     poll_s : clock, servers, cancellations
     jobs_s : every running job reports once per period, a slice of them every `slice_s`
-    servers_s : heartbeat and usage of all servers, up to `SERVERS` of them; see `servers_period_s`
+    servers_s : launches that ended elsewhere; heartbeat and usage of all servers: see
+        `servers_period_s`
     renew_s : leases of the backend and of its launches
     """
 
@@ -70,9 +71,9 @@ class Pace:
     def servers_period_s(self, servers: int) -> float:
         """Return the wall seconds between two reports of all servers: longer on large clusters.
 
-        At most five times `servers_s`: by default a third of the time after which one is silent.
+        At most five times `servers_s`: a third of the time after which a server counts as silent.
         """
-        return self.servers_s * min(5.0, max(1.0, servers / SERVERS))
+        return self.servers_s * min(5.0, max(1.0, servers / SERVERS_AT_FULL_PACE))
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ class Emulator:
         self._sessions: dict[UUID, ProfilingSession] = {}
         self._turn: deque[int] = deque()
         self._readings: deque[tuple[float, Ints, ServerReadings]] = deque()
-        self._due = dict.fromkeys(("renew", "poll", "slice", "servers"), wall_s)
+        self._due = dict.fromkeys(("renew", "poll", "slice", "ended", "servers"), wall_s)
         self.resume(wall_s)
 
     @property
@@ -149,9 +150,10 @@ class Emulator:
         self._profile()
         if self._is_due("slice", wall_s, self._pace.slice_s):
             self._report_slice()
+        if self._is_due("ended", wall_s, self._pace.servers_s):
+            self._drop_ended()
         servers_s = self._pace.servers_period_s(self._site.server_id.size)
         if not self._readings and self._is_due("servers", wall_s, servers_s):
-            self._drop_ended()
             self._read_servers()
         if self._readings:
             self._plane.report_servers(*self._readings.popleft())

@@ -22,12 +22,12 @@ WHERE j.units_pending > 0 AND j.state = 'running'
                   WHERE m.job_id = j.id AND m.state IN ('requested', 'running'))
 GROUP BY l.id ORDER BY l.id
 """  # noqa: S608 - a constant
-_UPDATE_PARTS: Final = """
-UPDATE execution_launch l SET "order" = jsonb_set(l."order", '{parts}', d.parts::jsonb)
+_UPDATE_PARTS: Final = f"""
+UPDATE execution_launch l SET "order" = jsonb_set(l."order", '{{parts}}', d.parts::jsonb)
 FROM unnest(%s::bigint[], %s::text[]) AS d(id, parts)
-WHERE l.id = d.id AND l.state = 'running'
+WHERE l.id = d.id AND {without_index("l.state = 'running'")}
 RETURNING l.id, l.job_id
-"""
+"""  # noqa: S608 - a constant
 
 
 def grown_launches(backend: str) -> list[GrownLaunch]:
