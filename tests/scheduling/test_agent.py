@@ -45,7 +45,7 @@ def clock(db: None) -> None:
 def test_a_job_of_a_known_application_is_sized_and_placed() -> None:
     build("a")
     job = waiting()
-    assert agent("agent-1").work(for_s=5.0) == 1
+    assert agent("agent-1").work(for_s=60.0) == 1
     job.refresh_from_db()
     assert (job.state, job.units, job.attempts) == ("starting", 2, 1)
     assert job.predicted["value"] == pytest.approx(50.0)  # 9 GB at 2 x 90 MB/s

@@ -153,7 +153,7 @@ def test_an_agent_decides_as_many_jobs_at_once_as_the_path_limit_permits() -> No
     for _ in range(7):
         waiting(application, units_requested=1)
     with override_settings(AGENT_PATH_LIMIT=3):
-        agent("agent-1", policy).work(for_s=5.0)
+        agent("agent-1", policy).work(for_s=60.0)
     assert policy.batches == [3, 3, 1]
 
 

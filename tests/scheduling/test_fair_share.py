@@ -196,7 +196,7 @@ def test_freed_units_go_to_the_waiting_jobs_of_the_smaller_share() -> None:
     used(vision, 0.5)
     not_due()
     end(*running)
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert started(*light) == [True] * 4
     assert started(*heavy) == [False] * 4
 

@@ -117,11 +117,11 @@ def test_a_release_wakes_a_waiting_job_before_it_is_due() -> None:
     commit([proposal(holder, copy.topology, [0, 1])], agent=ME)
     job = waiting(**ONE_UNIT)
     by, _ = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     not_due()
     assert state_and_reason(job) == ("queued", "NoFreeUnit")
     release([holder.id])
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert state_and_reason(job)[0] == "starting"
 
 
@@ -144,11 +144,11 @@ def test_an_opened_server_wakes_the_jobs_that_wait_for_it() -> None:
     put("a", ServerState.CORDONED)
     job = waiting(**ONE_UNIT)
     by = make_agent("agent-1")
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     not_due()
     assert state_and_reason(job) == ("queued", "ServersClosed")
     put("a", ServerState.ACTIVE)
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert state_and_reason(job)[0] == "starting"
 
 
@@ -158,13 +158,13 @@ def test_an_added_server_wakes_only_the_jobs_whose_labels_it_has() -> None:
     here = waiting(application, **ONE_UNIT, **NOWHERE)
     elsewhere = waiting(application, **ONE_UNIT, constraints={"labels": {"zone": "venus"}})
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     not_due()
     policy.evaluated.clear()
     j = {**SIZES, "name": "J", "cores": 4, "idle_watts": 50, "peak_watts": 200}
     server = {"name": "m", "platform": "J", "rack": "r9", "labels": {"zone": "mars"}}
     import_cluster(parse_cluster({"platforms": [j], "servers": [server]}))
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert (state_and_reason(here)[0], state_and_reason(elsewhere)[0]) == ("starting", "queued")
     assert policy.evaluated == [str(here.id)]
 
@@ -175,11 +175,11 @@ def test_jobs_of_a_woken_shape_are_evaluated_until_one_is_refused() -> None:
     commit([proposal(holder, copy.topology, range(24))], agent=ME)
     jobs = flood(known(), 40, units_requested=1)
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     not_due()
     policy.evaluated.clear()
     release([holder.id])
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     started = set(Job.objects.filter(state="starting", name__startswith="flood").values_list("id"))
     assert started == {(job.id,) for job in jobs[:24]}
     assert len(policy.evaluated) <= 1 + 2 + 4 + 8 + 16
@@ -191,10 +191,10 @@ def test_the_shape_of_jobs_that_all_started_is_deleted() -> None:
     commit([proposal(holder, copy.topology, [0, 1])], agent=ME)
     waiting(**ONE_UNIT)
     by, _ = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     release([holder.id])
-    by.work(for_s=5.0)
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
+    by.work(for_s=60.0)
     assert not WaitingShape.objects.exists()
 
 
@@ -205,7 +205,7 @@ def test_a_woken_job_of_higher_priority_is_placed_before_a_new_one() -> None:
     application = known()
     urgent = waiting(application, priority=5, **ONE_UNIT)
     by, _ = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     not_due()
     release([holder.id])
     ordinary = waiting(application, **ONE_UNIT)
@@ -220,7 +220,7 @@ def test_new_jobs_are_evaluated_at_once_however_many_shapes_are_due() -> None:
     for number in range(3 * SHAPES):
         flood(application, 1, input_bytes=number, **NOWHERE)
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     due()
     policy.evaluated.clear()
     ordinary = waiting(application, **ONE_UNIT)

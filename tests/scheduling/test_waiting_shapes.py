@@ -58,7 +58,7 @@ def test_jobs_of_one_shape_are_refused_with_one_decision_and_all_show_its_reason
     build("a")
     flood(known(), **NOWHERE)
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert set(Job.objects.values_list("state", "reason_code")) == {("queued", "NoMatchingServer")}
     assert (WaitingShape.objects.count(), Decision.objects.count()) == (1, 1)
     assert len(policy.evaluated) == BATCH
@@ -79,7 +79,7 @@ def test_a_refused_flood_is_evaluated_through_one_job() -> None:
     build("a")
     jobs = flood(known(), **NOWHERE)
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     policy.evaluated.clear()
     due()
     by.take_turn()
@@ -91,11 +91,11 @@ def test_a_job_that_joins_a_shape_is_not_evaluated() -> None:
     application = known()
     flood(application, 3, **NOWHERE)
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     policy.evaluated.clear()
     not_due()
     (late,) = flood(application, 1, **NOWHERE)
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert policy.evaluated == []
     assert state_and_reason(late) == ("queued", "NoMatchingServer")
 
@@ -162,12 +162,12 @@ def test_a_new_reason_of_a_shape_reaches_all_its_jobs() -> None:
     commit([proposal(claimed(), copy.topology, [0, 1])], agent=ME)
     jobs = flood(known(), 5, units_requested=1)
     by, policy = counting()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert {state_and_reason(job) for job in jobs} == {("queued", "NoFreeUnit")}
     put("a", ServerState.DRAINING)
     policy.evaluated.clear()
     due()
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
     assert {state_and_reason(job) for job in jobs} == {("queued", "ServersClosed")}
     assert policy.evaluated == [str(jobs[0].id)]
     assert Decision.objects.filter(outcome="refused").count() == 2
@@ -177,7 +177,7 @@ def test_a_new_reason_of_a_shape_reaches_all_its_jobs() -> None:
 def test_the_explanation_of_a_job_is_the_decision_on_its_shape() -> None:
     build("a")
     jobs = flood(known(), 3, **NOWHERE)
-    counting()[0].work(for_s=5.0)
+    counting()[0].work(for_s=60.0)
     for job in jobs:
         job.refresh_from_db()
     decision = Decision.objects.get()
@@ -188,7 +188,7 @@ def test_the_explanation_of_a_job_is_the_decision_on_its_shape() -> None:
 def test_an_older_decision_for_another_reason_does_not_explain_a_waiting_job() -> None:
     build("a")
     (job,) = flood(known(), 1, **NOWHERE)
-    counting()[0].work(for_s=5.0)
+    counting()[0].work(for_s=60.0)
     Decision.objects.all().delete()
     job.refresh_from_db()
     placed = factories.decision(job)

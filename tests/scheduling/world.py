@@ -233,7 +233,7 @@ def decide_again(by: SchedulingAgent) -> None:
 
 def work(by: SchedulingAgent) -> None:
     """Run the agent until no job is waiting."""
-    by.work(for_s=5.0)
+    by.work(for_s=60.0)
 
 
 def state_and_reason(job: Job) -> tuple[str, str]:
