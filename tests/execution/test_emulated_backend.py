@@ -229,6 +229,18 @@ def test_a_report_of_all_servers_waits_for_the_period_of_their_number(
     assert [at_s for at_s, _ in plane.servers] == [0.0, 120.0, 240.0]
 
 
+def test_a_launch_that_ended_elsewhere_does_not_wait_for_the_report_of_all_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emulator_module, "SERVERS_AT_FULL_PACE", 2)
+    plane = MemoryPlane(site(4, 4, 4, 4), waiting=[launch(1, seconds=6000.0)])
+    backend = Emulator(plane, wall_s=0.0, pace=replace(ALWAYS, servers_s=1.0))
+    backend.tick(0.0)
+    plane.given_up = [1]
+    backend.tick(1.0)
+    assert (backend.running, len(plane.servers)) == (0, 1)
+
+
 def test_jobs_of_a_removed_server_fail() -> None:
     plane = MemoryPlane(site(4, 4), waiting=[launch(1, seconds=600.0, parts=((102, 1),))])
     backend = emulator(plane)

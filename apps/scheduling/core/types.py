@@ -252,7 +252,7 @@ class Placed:
 class Refused:
     """The reason why no unit was chosen, and the number of units each filter rejected.
 
-    ``waits_for_better`` : units are free, and it takes any of them when it may wait no longer
+    ``waits_for_better`` : units are free, but not good enough until its patience ends
     """
 
     job: str

@@ -168,7 +168,7 @@ class WaitingJob:
     needs : None if the refusal does not depend on the request; the job then joins no shape
     units : size of the job
     run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
-    waits_for_better : units are free, and it takes any of them when it may wait no longer
+    waits_for_better : units are free, but not good enough until its patience ends
     """
 
     job_id: UUID

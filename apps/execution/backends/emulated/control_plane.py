@@ -81,6 +81,11 @@ JOIN workloads_job j ON j.id = l.job_id
 JOIN workloads_application a ON a.id = j.application_id
 WHERE l.backend = %s AND l.state = 'running' ORDER BY l.id
 """
+_REPORTED: Final = f"""
+SELECT l.id, j.id, j.target, j.submitted_s
+FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
+WHERE l.id = ANY(%s) AND {without_index("l.state = 'running'")}
+"""  # noqa: S608 - a constant
 _CLAIM_LAUNCHES: Final = """
 WITH claimed AS (
     UPDATE execution_launch
@@ -257,9 +262,7 @@ class DatabaseControlPlane:
         """Report the performance of running launches."""
         by_launch = {report.launch: report for report in reports}
         rows = fetch_rows(
-            f"""SELECT l.id, j.id, j.target, j.submitted_s FROM execution_launch l
-                JOIN workloads_job j ON j.id = l.job_id
-                WHERE l.id = ANY(%s) AND {without_index("l.state = 'running'")}""",  # noqa: S608 - a constant
+            _REPORTED,
             [list(by_launch)],
         )
         reported = [reported_job(by_launch[launch], at_s, *job) for launch, *job in rows]
