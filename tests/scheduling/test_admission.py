@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.core.roles import Role
 from apps.inventory.models import Cluster
-from apps.scheduling.models import AdmissionState, Decision
+from apps.scheduling.models import AdmissionState, Decision, Reservation
 from apps.scheduling.selectors.waits import admission_now
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
@@ -117,6 +117,20 @@ def test_a_job_that_lacks_units_gets_them_without_admission() -> None:
     decide(by)
     late.refresh_from_db()
     assert (late.units, late.units_missing) == (2, 0)
+
+
+@override_settings(ADMISSION="count")
+def test_a_job_with_a_reservation_gets_its_units_without_admission() -> None:
+    """Nobody else may use them meanwhile."""
+    by, of, now_s = busy_server()
+    late = job(of, 2, submitted_s=now_s)
+    decide(by)
+    assert state_and_reason(late) == ("queued", "WaitingForBucket")
+    Reservation.objects.create(
+        job_id=late.id, unit_ids=[], made_s=now_s, start_s=now_s, promised_s=now_s
+    )
+    decide(by)
+    assert state_and_reason(late)[0] == "starting"
 
 
 @override_settings(ADMISSION="best")

@@ -236,6 +236,30 @@ def test_no_units_are_kept_for_a_gang_that_can_never_start() -> None:
     assert len(placed(of, vision, 2, by)) == 2
 
 
+@pytest.mark.parametrize(
+    ("constraints", "reason"),
+    [
+        ({"labels": {"disk": "ssd"}}, "NoMatchingServer"),
+        ({"excluded": ["a", "b"]}, "NotEnoughFreeUnits"),
+        ({"excluded": ["a", "b"], "spread": "server"}, "SpreadShort"),
+        ({"excluded": ["a"], "locality": "rack"}, "LocalityShort"),
+    ],
+)
+def test_no_units_are_kept_for_a_gang_that_the_open_servers_cannot_hold(
+    constraints: dict[str, Any], reason: str
+) -> None:
+    """The quota would leave it units again and again, and the policy would refuse it."""
+    build("a", "b", "c")
+    of, by, vision = known(), make_agent("agent-1"), project("vision", limit=5)
+    placed(of, vision, 1, by)
+    units = 3 if "spread" in constraints else 5
+    placed(of, vision, 5 - units, by)
+    wide = long_gang(of, vision, units, constraints=constraints)
+    decide_again(by)
+    assert state_and_reason(wide) == ("queued", reason)
+    assert len(placed(of, vision, 4, by)) == units - 1
+
+
 def test_without_reservations_no_units_are_kept(settings: Settings) -> None:
     settings.MAX_RESERVATIONS = 0
     build("a", "b")

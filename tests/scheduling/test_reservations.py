@@ -7,14 +7,14 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from django.test import override_settings
-from django.utils import timezone
 
 from apps.dashboard.selectors.job_facts import job_header
-from apps.inventory.models import Cluster, Server, ServerState
+from apps.inventory.models import Server, ServerState
 from apps.inventory.services.servers import set_server_state
 from apps.operations.models import Event
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.reservations.backfill import Binding
 from apps.scheduling.core.reservations.gangs import Reservation as CoreReservation
 from apps.scheduling.models import Allocation, Decision, Reservation
 from apps.scheduling.selectors.queue import holdings
@@ -22,16 +22,16 @@ from apps.scheduling.services import (
     ReservationFailure,
     ReservationRequest,
     commit,
-    release,
     reserve_units,
 )
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.reservations import reservations, reserve
-from apps.workloads.models import Application, Job, WaitingShape
+from apps.workloads.models import Job
 from apps.workloads.services import set_held
 from tests import factories
 from tests.scheduling.core.clusters import request
+from tests.scheduling.gangs import NOW_S, at, decide, end, job, late
 from tests.scheduling.world import (
     ME,
     FirstFree,
@@ -42,48 +42,15 @@ from tests.scheduling.world import (
     known,
     proposal,
     state_and_reason,
-    waiting,
     work,
 )
 
 pytestmark = pytest.mark.django_db
 
-BEST_EFFORT = {"kind": "best_effort"}
-NOW_S = 3000.0
-
 
 @pytest.fixture(autouse=True)
 def clock(db: None) -> None:
     factories.cluster(seen_cluster_s=NOW_S)
-
-
-def at(cluster_s: float) -> None:
-    Cluster.objects.update(seen_cluster_s=cluster_s)
-
-
-def job(of: Application, units: int, gigabytes: int, **values: Any) -> Job:
-    """Work of 10 s per gigabyte on one unit, apart from interference."""
-    fields = {"target": BEST_EFFORT, "target_kind": "best_effort", "gang": True}
-    size = {"units_requested": units, "input_bytes": gigabytes * 10**9}
-    return waiting(of, **{**fields, **size, "submitted_s": NOW_S, **values})
-
-
-def late(of: Application, units: int) -> Job:
-    """A gang that has waited longer than the setting."""
-    return job(of, units, 10, submitted_s=NOW_S - 700.0)
-
-
-def decide(by: SchedulingAgent) -> None:
-    WaitingShape.objects.update(due_at=timezone.now())
-    Job.objects.filter(state__in=["submitted", "queued"]).update(claimed_until=None)
-    by.work(for_s=0.3)
-
-
-def end(job_ids: list[Any], at_s: float) -> None:
-    Job.objects.filter(id__in=job_ids).update(
-        state="succeeded", finished_s=at_s, finished_at=timezone.now()
-    )
-    release(job_ids)
 
 
 def flood(seconds: float) -> Job:
@@ -182,16 +149,19 @@ def test_jobs_that_end_before_the_gang_starts_are_backfilled_and_others_wait() -
 
 def test_only_adjacent_jobs_share_a_binding() -> None:
     """Groups are decided one after the other: a later job must not pass one of higher priority."""
-    gang = CoreReservation(uuid4(), NOW_S + 60.0, frozenset({1, 2}))
+    topology = build("a").topology
+    free, server = topology.unit_id[:2].tolist(), int(topology.server_id[0])
+    gang = CoreReservation(uuid4(), NOW_S + 60.0, frozenset(free), frozenset(free))
     lengths_s: list[float] = [10.0, 1e6, 10.0, 20.0]  # the second ends after the gang starts
     ready: list[Any] = [
-        SimpleNamespace(job=SimpleNamespace(id=uuid4()), longest_s=length_s)
+        SimpleNamespace(job=SimpleNamespace(id=uuid4()), longest_s=length_s, topology=topology)
         for length_s in lengths_s
     ]
     found = bindings(ready, [gang], NOW_S)
-    assert [(each.positions, each.units) for each in found] == [
-        ((0,), ()), ((1,), (1, 2)), ((2, 3), ())
-    ]  # fmt: skip
+    room = ((server, 8e9, 0.5e9, 0.5e12),)  # two of four equal shares
+    assert found == (
+        Binding((0,), ()), Binding((1,), tuple(free), room), Binding((2, 3), ())
+    )  # fmt: skip
 
 
 def test_a_gang_that_has_not_waited_long_gets_no_reservation() -> None:

@@ -284,8 +284,8 @@ def victims_are_stopping(job_id: UUID) -> bool:
 def first_of_request(job: Job) -> str | None:
     """Return the name of the oldest job that waits with the same request; None if it is this one.
 
-    Agents evaluate the oldest jobs of a request only: units that are reserved for another one,
-    such as a later job of a batch, would stay free.
+    Equal jobs start in the order of their age, and jobs that are stopped for a younger one would
+    let the older one wait.
     """
     same = Job.objects.filter(shape_id=job.shape_id, held=False, cancel_requested=False)
     oldest = same.order_by("created_at", "id").first()

@@ -135,7 +135,8 @@ def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeF
     names = None if platforms is None else json.loads(platforms)
     waited_s = now_s - jobs[0].submitted_s
     kind, run = jobs[0].kind, _run(run_s, high_s)
-    reserve_s = waits_before_reservation_s(fewest) - waited_s
+    lacks_room = reason == Reason.CAPACITY_SHORT
+    reserve_s = waits_before_reservation_s(fewest, lacks_room=lacks_room) - waited_s
     patience: list[float] = []
     if waits_for_better:
         longest_s = patience_s(units, kind, run, limit_s=settings.PATIENCE_S, priority=priority)

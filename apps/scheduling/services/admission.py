@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from apps.scheduling.core.admission.types import (
     Delayed,
 )
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.types import Refused
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.waits import admission_memory
@@ -84,13 +86,20 @@ def admitted_by(
     ready: Sequence[SizedJob],
     facts: TopologyFacts,
     now_s: float,
+    reserved: Sequence[Reservation] = (),
 ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
-    """Return the jobs that an admission control admits, and the refusals of the others."""
-    applicants = [_applicant(each) for each in ready if not each.job.missing]
+    """Return the jobs that an admission control admits, and the refusals of the others.
+
+    It decides neither on jobs with a reservation, whose units nobody else may use meanwhile, nor
+    on running jobs that lack units.
+    """
+    holders = {each.job for each in reserved}
+    evaluated = [each.job.id not in holders and not each.job.missing for each in ready]
+    applicants = [_applicant(each) for each in compress(ready, evaluated)]
     found = iter(control.evaluate(applicants, snapshot, facts, now_s))
     admitted, refused = [], []
-    for each in ready:
-        verdict = ADMITTED if each.job.missing else next(found)
+    for each, is_evaluated in zip(ready, evaluated, strict=True):
+        verdict = next(found) if is_evaluated else ADMITTED
         if isinstance(verdict, Delayed):
             refused.append((each, refused_as(verdict, each.request.job, snapshot)))
         else:
@@ -116,19 +125,22 @@ class AdmissionDesk:
         self._stored_s = -STORE_S
 
     def admit(
-        self, snapshot: Snapshot, ready: Sequence[SizedJob], facts: TopologyFacts
+        self,
+        snapshot: Snapshot,
+        ready: Sequence[SizedJob],
+        facts: TopologyFacts,
+        reserved: Sequence[Reservation],
     ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
         """Return the admitted jobs, in the order of fair share, and the refusals of the others.
 
         Quotas come first. Servers of other pools are excluded from the requests of admitted jobs.
-        Running jobs that lack units need no admission.
         """
-        ready, refused = within_quotas(snapshot, in_fair_order(ready, snapshot.topology))
+        ready, refused = within_quotas(snapshot, in_fair_order(ready, snapshot.topology), facts)
         if self._control is None:
             return ready, refused
         now_s = cluster_now()
         self._note_freed(self._control, snapshot, now_s)
-        admitted, delayed = admitted_by(self._control, snapshot, ready, facts, now_s)
+        admitted, delayed = admitted_by(self._control, snapshot, ready, facts, now_s, reserved)
         return admitted, refused + delayed
 
     def end_turn(self, facts_of: Callable[[Snapshot], TopologyFacts]) -> None:

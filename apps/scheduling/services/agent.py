@@ -34,6 +34,7 @@ from apps.scheduling.core.requests import (
     is_short,
 )
 from apps.scheduling.core.reservations.backfill import place_batch
+from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.tarcil.job_sampling import (
     with_guarantee,
 )
@@ -257,8 +258,9 @@ class SchedulingAgent:
             copy = self._cluster.copy if is_read and not attempt else self._cluster.follow()
             ready = [self._sizer.updated(sized_job, copy.topology) for sized_job in ready]
             snapshot, version = copy.snapshot(), self._cluster.version
+            reserved = reservations()
             admitted, held_back = self._admission.admit(
-                snapshot, ready, self._sizer.facts_of(snapshot.topology)
+                snapshot, ready, self._sizer.facts_of(snapshot.topology), reserved
             )
             refused += [
                 refused_as.refusal(job, outcome, 0.0, attempt, None) for job, outcome in held_back
@@ -266,7 +268,7 @@ class SchedulingAgent:
             if not admitted:
                 return refused
             begun = time.perf_counter()
-            batch, outcomes = self._outcomes(by, snapshot, admitted)
+            batch, outcomes = self._outcomes(by, snapshot, admitted, reserved)
             elapsed_s = (time.perf_counter() - begun) / len(admitted)
             proposals = []
             for position, (sized_job, outcome) in enumerate(zip(admitted, outcomes, strict=True)):
@@ -291,12 +293,15 @@ class SchedulingAgent:
         return refused
 
     def _outcomes(
-        self, by: Decider, snapshot: Snapshot, ready: Sequence[SizedJob]
+        self,
+        by: Decider,
+        snapshot: Snapshot,
+        ready: Sequence[SizedJob],
+        reserved: Sequence[Reservation],
     ) -> tuple[DecidedBatch, list[Placed | Refused]]:
-        known = reservations()
-        bound = bindings(ready, known, cluster_now()) if known else ()
-        if known:
-            ready = without_patience(ready, {each.job for each in known})
+        bound = bindings(ready, reserved, cluster_now()) if reserved else ()
+        if reserved:
+            ready = without_patience(ready, {each.job for each in reserved})
         seed = int(self._rng.integers(1 << 63))
         batch = decided_batch(
             by.policy.name, snapshot, ready, parameters=by.parameters, seed=seed, bindings=bound

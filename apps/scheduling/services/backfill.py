@@ -1,10 +1,10 @@
 """Which jobs of a batch the reservations of gangs bind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from apps.scheduling.core.reservations.backfill import Binding
-from apps.scheduling.core.reservations.gangs import Reservation
+from apps.scheduling.core.reservations.gangs import Reservation, kept_room, units_of
 from apps.scheduling.services.proposals import SizedJob
 
 
@@ -21,13 +21,14 @@ def bindings(
     now_s : cluster seconds
     """
 
-    def binding(place: int) -> tuple[int, ...]:
+    def bound(place: int) -> tuple[int, ...]:
         job, ends_s = ready[place].job.id, now_s + ready[place].longest_s
         return tuple(i for i, each in enumerate(known) if each.binds(job, ends_s))
 
-    return tuple(
-        Binding(
-            tuple(places), tuple(sorted(frozenset[int]().union(*(known[i].units for i in bound))))
-        )
-        for bound, places in groupby(range(len(ready)), binding)
-    )
+    def binding(numbers: tuple[int, ...], places: Iterable[int]) -> Binding:
+        binds = [known[i] for i in numbers]
+        room = kept_room(binds, ready[0].topology) if binds else {}
+        rows = tuple((server, *vector) for server, vector in room.items())
+        return Binding(tuple(places), tuple(sorted(units_of(binds))), rows)
+
+    return tuple(binding(numbers, places) for numbers, places in groupby(range(len(ready)), bound))

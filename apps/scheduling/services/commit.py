@@ -23,7 +23,7 @@ from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units, unit_chips
 from apps.scheduling.core.cluster.capacity import unit_vectors
 from apps.scheduling.core.cluster.conflicts import Claim, Vector, resolve_conflicts
-from apps.scheduling.core.reservations.gangs import Reservation, barred_units
+from apps.scheduling.core.reservations.gangs import Reservation, kept_room, units_of
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,
@@ -139,11 +139,12 @@ def bar_reserved(
     """Return the claims without the units of reservations for which their jobs end too late."""
     if not reserved:
         return list(claims)
-    now_s = cluster_now()
-    return [
-        replace(claim, barred=barred_units(reserved, p.job.id, now_s + p.longest_s))
-        for p, claim in zip(proposals, claims, strict=True)
-    ]
+    now_s, found = cluster_now(), []
+    for p, claim in zip(proposals, claims, strict=True):
+        binding = [each for each in reserved if each.binds(p.job.id, now_s + p.longest_s)]
+        kept = kept_room(binding, p.sized_job.topology) if binding else {}
+        found.append(replace(claim, barred=units_of(binding), kept=kept))
+    return found
 
 
 def _choose_cores(

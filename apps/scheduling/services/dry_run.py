@@ -109,6 +109,8 @@ def _shape(
 ) -> "ShapeFacts":
     from apps.scheduling.core.starts.queue import ShapeFacts  # noqa: PLC0415 - as above
 
+    lacks_room = result.reason == Reason.CAPACITY_SHORT
+    reserve_s = waits_before_reservation_s(request.min_units, lacks_room=lacks_room)
     patience_s = (result.longest_wait_s,) if result.longest_wait_s > 0.0 else ()
     return ShapeFacts(
         key=uuid7(),
@@ -121,7 +123,7 @@ def _shape(
         run=result.run,
         priority=spec.priority,
         project=project,
-        reserve_s=max(waits_before_reservation_s(request.min_units), result.longest_wait_s),
+        reserve_s=max(reserve_s, result.longest_wait_s),
         patience_s=patience_s,
     )
 

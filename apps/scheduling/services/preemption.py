@@ -12,7 +12,14 @@ from apps.scheduling.core.cluster.capacity import unit_vectors
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.preemption.victims import Rooms, Waiting
 from apps.scheduling.core.requests import servers_named
-from apps.scheduling.core.reservations.gangs import SHORT_OF_UNITS, held_mask, usable_servers
+from apps.scheduling.core.reservations.gangs import (
+    SHORT_OF_UNITS,
+    held_mask,
+    kept_room,
+    units_of,
+    usable_servers,
+    without_room,
+)
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
 from apps.scheduling.services.reservations import reservations
@@ -80,16 +87,16 @@ def why_no_preemption(job: Job) -> str:
 
 def room_for(job: Job, shape: WaitingShape) -> RoomForJob:
     """Return the room of a job that waits for units, in the size that its agents requested."""
-    snapshot = frozen_cluster()
+    snapshot, others = frozen_cluster(), [each for each in reservations() if each.job != job.pk]
+    snapshot = without_room(snapshot, kept_room(others, snapshot.topology))
     topology, request = snapshot.topology, _request(job, shape, snapshot.topology)
-    others = [each for each in reservations() if each.job != job.pk]
     free = snapshot.unit_free & ~held_mask(topology, others)
     usable = np.flatnonzero(usable_servers(request, snapshot, TopologyFacts(topology)))
     return RoomForJob(
         waiting=Waiting(request.units, job.priority, is_spread=request.spread is not None),
         run_s=shape.run_high_s,
         rooms=_rooms(request, snapshot, usable, free),
-        reserved=frozenset[int]().union(*(each.units for each in others)),
+        reserved=units_of(others),
         open_free_units=snapshot.free_units,
         _topology=topology,
         _free=free,

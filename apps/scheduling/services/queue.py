@@ -13,6 +13,7 @@ from apps.scheduling.core.rate_limit import RateLimit
 from apps.scheduling.core.step_size import StepSize
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.fair_share import dominant_shares
+from apps.scheduling.services.reservations import jobs_with_reservations
 from apps.workloads import services as workloads
 from apps.workloads.selectors import Pending, count_waiting_shapes, pending
 
@@ -164,7 +165,12 @@ class WaitingQueue:
         if freed is not None:
             limit = min(limit, max(MIN_WOKEN, freed.units))
         claimed = workloads.claim_shapes(
-            agent=self._agent, limit=limit, freed=freed, shares=shares
+            agent=self._agent,
+            limit=limit,
+            freed=freed,
+            shares=shares,
+            # nobody else can use their units, so older jobs of their shapes must not keep them out
+            always=jobs_with_reservations(),
         )
         self._retries.spend(len(claimed.shape_ids))
         if not claimed.found:

@@ -10,7 +10,9 @@ from django.conf import settings
 from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.conflicts import Claim
+from apps.scheduling.core.reservations.gangs import fits_when_empty
 from apps.scheduling.core.sharing.quotas import WaitingGang, allowance
 from apps.scheduling.core.types import RefusalReason, Refused
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
@@ -19,7 +21,7 @@ from apps.scheduling.services.proposals import SizedJob
 
 
 def within_quotas(
-    snapshot: Snapshot, ready: Sequence[SizedJob]
+    snapshot: Snapshot, ready: Sequence[SizedJob], facts: TopologyFacts
 ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
     """Return the jobs within the quotas of their projects, and the refusals of the others.
 
@@ -30,7 +32,9 @@ def within_quotas(
 
     A gang could wait for ever while smaller jobs of its project take each unit that the quota
     leaves. So once it has waited as long as for a reservation, the jobs of its project that are
-    not more urgent leave it the units that it needs.
+    not more urgent leave it the units that it needs. One that the open servers could not hold
+    whatever ended is returned like those within their quota: the policy refuses it for that
+    reason, and its project keeps nothing for it.
     """
     if not has_quotas():
         return list(ready), []
@@ -68,15 +72,17 @@ def within_quotas(
             covered[project] += claimed
             taken[project] += units
             free = max(0, free - units + claimed)
-        else:
+        elif fits_when_empty(each.request, snapshot, facts):
             refused.append((each, _refused(each, limit.detail, snapshot, left)))
+        else:
+            within.append(each)
     return within, refused
 
 
 def _gangs_that_waited_long(now_s: float) -> dict[UUID, WaitingGang]:
     if not settings.MAX_RESERVATIONS:
         return {}
-    waits_s = waits_before_reservation_s(2)  # the same for all gangs
+    waits_s = waits_before_reservation_s(2, lacks_room=False)  # the same for all gangs
     return gangs_submitted_until(now_s - waits_s)
 
 

@@ -25,19 +25,28 @@ from apps.scheduling.core.reservations.gangs import (
     Releases,
     Reservation,
     held_mask,
+    kept_room,
     plan,
+    units_of,
+    without_room,
 )
 from apps.scheduling.core.types import Request
 
-# The few reservations first: a join may read all waiting jobs. One whose units victims still hold
-# is not late, however long they take to stop: planned again, it would stop other victims.
+# OFFSET 0 keeps the planner from a join, which may read all jobs. A reservation whose units
+# victims still hold is not late, however long they take to stop: planned again, it would stop
+# others.
 _READ: Final = """
-SELECT r.job_id, r.start_s, r.unit_ids,
-       r.for_preemption AND EXISTS (SELECT FROM inventory_resourceunit u
-                                    WHERE u.id = ANY(r.unit_ids) AND u.allocation_id IS NOT NULL)
-FROM scheduling_reservation r
-WHERE (SELECT j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
-       FROM workloads_job j WHERE j.id = r.job_id)
+SELECT r.job_id, r.start_s, r.unit_ids, units.free, job.per_unit, r.for_preemption AND units.busy
+FROM scheduling_reservation r,
+LATERAL (
+    SELECT coalesce(array_agg(u.id) FILTER (WHERE u.allocation_id IS NULL), '{}') AS free,
+           bool_or(u.allocation_id IS NOT NULL) IS TRUE AS busy
+    FROM inventory_resourceunit u WHERE u.id = ANY(r.unit_ids)) units,
+LATERAL (
+    SELECT ARRAY[j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes] AS per_unit,
+           j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested AS waits
+    FROM workloads_job j WHERE j.id = r.job_id OFFSET 0) job
+WHERE job.waits
 ORDER BY r.id
 """
 # When the units and the capacity of each running job are free: the pessimistic end of the
@@ -69,14 +78,26 @@ def reservations() -> list[Reservation]:
     rows = fetch_rows(_READ)
     now_s = cluster_now() if any(is_awaiting for *_, is_awaiting in rows) else 0.0
     return [
-        Reservation(job, max(start_s, now_s) if is_awaiting else start_s, frozenset(units))
-        for job, start_s, units, is_awaiting in rows
+        Reservation(
+            job=job,
+            start_s=max(start_s, now_s) if is_awaiting else start_s,
+            units=frozenset(units),
+            free=frozenset(free),
+            per_unit=(memory, network, storage),
+            is_awaiting=is_awaiting,
+        )
+        for job, start_s, units, free, (memory, network, storage), is_awaiting in rows
     ]
 
 
 def reserved_units() -> frozenset[int]:
     """Return the ids of all reserved units."""
-    return frozenset[int]().union(*(each.units for each in reservations()))
+    return units_of(reservations())
+
+
+def jobs_with_reservations() -> list[UUID]:
+    """Return the ids of the jobs for which units are reserved."""
+    return [job for (job,) in fetch_rows("SELECT job_id FROM scheduling_reservation")]
 
 
 def end_reservations(job_ids: Collection[UUID]) -> None:
@@ -115,7 +136,8 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
             return False
         topology = snapshot.topology
         free_s, releases = _ends(snapshot, now_s)
-        planned = plan(request, snapshot, facts, free_s, held_mask(topology, others), releases)
+        seen = without_room(snapshot, kept_room(others, topology))
+        planned = plan(request, seen, facts, free_s, held_mask(topology, others), releases)
         if planned is None:
             if mine:  # late: its units would wait for nobody knows how long
                 end_reservations([job])

@@ -10,6 +10,7 @@ from apps.inventory.core.snapshot import Topology
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations.gangs import SHORT_OF_UNITS, demand_of
+from apps.scheduling.core.types import RefusalReason
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.services.proposals import Refusal
@@ -22,9 +23,15 @@ from apps.scheduling.services.reservations import (
 from apps.workloads.core.reasons import Reason
 
 # Beyond its quota, a job may hold the units that the quota leaves to others. Without matching open
-# servers it cannot use its units, and no plan would ever replace the reservation.
+# servers, or with a policy that fails, it cannot use its units, and no plan would ever replace the
+# reservation.
 _GIVES_UP: Final = frozenset(
-    {Reason.QUOTA_EXCEEDED, Reason.NO_MATCHING_SERVER, Reason.SERVERS_CLOSED}
+    {
+        Reason.QUOTA_EXCEEDED,
+        Reason.NO_MATCHING_SERVER,
+        Reason.SERVERS_CLOSED,
+        Reason.POLICY_FAILED,
+    }
 )
 
 
@@ -35,14 +42,14 @@ def reserve_for_waiting(
 ) -> None:
     """Reserve units for refused jobs, the longest waiting first.
 
-    Jobs that freed units cannot let start (`_GIVES_UP`) give their reservations up; all do if the
-    setting allows none.
+    Jobs that freed units cannot let start (`_GIVES_UP`) give their reservations up, unless other
+    jobs are still being stopped for them; all do if the setting allows none.
     """
     if not settings.MAX_RESERVATIONS:
         end_all_reservations()
         return
     ended = {r.job.id for r in refused if r.reason in _GIVES_UP}
-    if ended and (held := ended & {each.job for each in reservations()}):
+    if ended and (held := ended & {each.job for each in reservations() if not each.is_awaiting}):
         end_reservations(held)
     entitled = [refusal for refusal in refused if _may_reserve(refusal)]
     if not entitled:
@@ -68,9 +75,9 @@ def reserve_for_waiting(
 
 def _may_reserve(refusal: Refusal) -> bool:
     """Whether a job lacks units, and has waited long enough."""
-    return (
-        refusal.request is not None
-        and refusal.refused is not None
-        and refusal.refused.reason in SHORT_OF_UNITS
-        and refusal.job.elapsed_s >= waits_before_reservation_s(refusal.request.min_units)
-    )
+    request, refused = refusal.request, refusal.refused
+    if request is None or refused is None or refused.reason not in SHORT_OF_UNITS:
+        return False
+    lacks_room = RefusalReason.CAPACITY_SHORT in (refused.reason, *refused.also)
+    waits_s = waits_before_reservation_s(request.min_units, lacks_room=lacks_room)
+    return refusal.job.elapsed_s >= waits_s

@@ -76,7 +76,7 @@ class Trial:
         """Return the decision on the job, if quota and admission control let it start."""
         admitted, held_back = [ready], list[tuple[SizedJob, Refused]]()
         if self.project is not None:
-            admitted, held_back = within_quotas(self.snapshot, admitted)
+            admitted, held_back = within_quotas(self.snapshot, admitted, facts)
         if self.control is not None and admitted:
             now_s = cluster_now()
             admitted, held_back = admitted_by(self.control, self.snapshot, admitted, facts, now_s)

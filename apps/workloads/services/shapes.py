@@ -1,14 +1,14 @@
 """Waiting shapes: which refused jobs agents evaluate again, and when.
 
 Refused jobs wait in the shape of their request. Agents evaluate only the oldest jobs of a shape,
-when capacity that they need was freed or when the shape is due; new jobs of that shape join it
-without an evaluation.
+and those for which units are reserved, when capacity that they need was freed or when the shape is
+due; new jobs of that shape join it without an evaluation.
 
 Rows are locked in the order of `common.infrastructure.locks`, shapes by key.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -149,7 +149,11 @@ WHERE id = ANY(ARRAY(
     SELECT oldest.id FROM unnest(%(shapes)s::bigint[], %(allowances)s::int[]) AS d(id, allowance),
     LATERAL (
         SELECT j.id FROM workloads_job j WHERE j.shape_id = d.id AND {JOB_IS_UNCLAIMED}
-        ORDER BY j.created_at, j.id LIMIT d.allowance FOR NO KEY UPDATE SKIP LOCKED) oldest))
+        ORDER BY j.created_at, j.id LIMIT d.allowance FOR NO KEY UPDATE SKIP LOCKED) oldest)
+  || ARRAY(
+    SELECT j.id FROM workloads_job j
+    WHERE j.id = ANY(%(always)s::uuid[]) AND {without_index("j.shape_id = ANY(%(shapes)s)")}
+      AND {JOB_IS_UNCLAIMED} FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING id, shape_id
 """  # noqa: S608 - constants
 
@@ -160,6 +164,7 @@ def claim_shapes(
     limit: int,
     freed: Freed | None = None,
     shares: Mapping[UUID, float] = NO_SHARES,
+    always: Collection[UUID] = (),
 ) -> ClaimedShapes:
     """Claim shapes to evaluate again, at most ``limit``, and the oldest jobs of each.
 
@@ -170,6 +175,7 @@ def claim_shapes(
     ----------
     shares : of the cluster, by project: the smaller one of equal shapes comes first, with as many
         jobs as may start, so that no job of a larger share starts before them
+    always : jobs that are claimed with their shapes, however many older jobs these have
     """
     now = database_now()
     values: dict[str, Any] = {"now": now, "until": now + timedelta(seconds=CLAIM_S)}
@@ -189,6 +195,7 @@ def claim_shapes(
                 "agent": agent,
                 "shapes": list(shapes),
                 "allowances": list(shapes.values()),
+                "always": list(always),
             },
         )
         ours = {shape for _, shape in claimed}

@@ -4,7 +4,7 @@ Pure: the commit to PostgreSQL, after locking the rows, and the commit in memory
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from apps.scheduling.core.cluster.capacity import SLACK
@@ -25,6 +25,7 @@ class Claim:
     vectors : resources that each unit takes from its server
     whole : all units or none (gangs, and jobs with a locality constraint)
     barred : unit ids that it must not win, as they are reserved for another job
+    kept : by server id, the capacity that those units keep
     """
 
     job: str
@@ -33,6 +34,7 @@ class Claim:
     vectors: Sequence[Vector]
     whole: bool
     barred: frozenset[int] = frozenset()
+    kept: Mapping[int, Vector] = field(default_factory=dict)
 
 
 def resolve_conflicts(
@@ -69,7 +71,8 @@ def resolve_conflicts(
             if not is_free or unit in claimed or unit in here or server not in server_free:
                 continue
             free = used.get(server) or left.get(server) or server_free[server]
-            if _fits(vector, free):
+            kept = claim.kept.get(server)
+            if _fits(vector, free if kept is None else _subtract(free, kept)):
                 here.add(unit)
                 used[server] = _subtract(free, vector)
                 positions.append(position)

@@ -190,7 +190,11 @@ class StoredBatch(NamedTuple):
     @property
     def bindings(self) -> tuple[Binding, ...]:
         """Jobs by the reservations that bind them."""
-        return tuple(Binding(tuple(p), tuple(u)) for p, u in self.body["bindings"])
+        return tuple(
+            # batches of older releases keep no room
+            Binding(tuple(positions), tuple(units), tuple((s, m, n, d) for s, m, n, d in room))
+            for positions, units, room in ((*row, ())[:3] for row in self.body["bindings"])
+        )
 
     def requests(self, profiles: Mapping[UUID, Profile], topology: Topology) -> list[Request]:
         """Return the requests, named by their position.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Floats, Shorts, Snapshot
+from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
 from apps.scheduling.core import loss
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.expected import performance as expected
@@ -53,7 +53,7 @@ class Moment:
 
     Attributes
     ----------
-    snapshot : without the units of the reservations that bind the job
+    snapshot : without the units and the room of the reservations that bind the job
     earlier : units and requests of the jobs that were placed before, with the same reservations
     """
 
@@ -133,8 +133,7 @@ def moment_of(
     for group in bindings:
         if position in group.positions:
             before = group.positions[: group.positions.index(position)]
-            held: Bools = np.isin(snapshot.topology.unit_id, group.units)
-            seen = without_units(snapshot_of(state), held)
+            seen = group.seen_in(snapshot_of(state))
             earlier = _placed(outcomes, before)
             return Moment(seen, facts, [(units, requests[i]) for i, units in earlier])
         for i, units in _placed(outcomes, group.positions):

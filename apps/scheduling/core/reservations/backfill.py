@@ -6,18 +6,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Snapshot
+from apps.inventory.core.snapshot import Bools, Snapshot, Topology
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.policy_errors import outcomes_of
-from apps.scheduling.core.reservations.gangs import explained, without_units
+from apps.scheduling.core.reservations.gangs import explained, without_room, without_units
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
 
 class Binding(NamedTuple):
-    """Jobs of a batch, by position, for which the units (ids) of reservations are not free."""
+    """Jobs of a batch, by position, for which units of reservations are not free.
+
+    Attributes
+    ----------
+    units : ids
+    room : server id, memory bytes, network bits/s and storage bytes kept for those units
+    """
 
     positions: tuple[int, ...]
     units: tuple[int, ...]
+    room: tuple[tuple[int, float, float, float], ...] = ()
+
+    def held(self, topology: Topology) -> Bools:
+        """(U,) True for the units."""
+        held: Bools = np.isin(topology.unit_id, self.units)
+        return held
+
+    def seen_in(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot that the jobs see: without the units and the room."""
+        seen = without_units(snapshot, self.held(snapshot.topology))
+        return without_room(seen, {server: (m, n, d) for server, m, n, d in self.room})
 
 
 def place_batch(
@@ -45,12 +62,11 @@ def place_batch(
         return outcomes_of(policy, snapshot, requests, rng)
     outcomes: dict[int, Placed | Refused] = {}
     state = BatchState.of(snapshot, facts, writable=True)
-    for places, units in bindings:
-        held: Bools = np.isin(snapshot.topology.unit_id, units)
-        seen = without_units(snapshot_of(state), held)
-        bound = [requests[place] for place in places]
+    for group in bindings:
+        held, seen = group.held(snapshot.topology), group.seen_in(snapshot_of(state))
+        bound = [requests[place] for place in group.positions]
         for request, place, outcome in zip(
-            bound, places, outcomes_of(policy, seen, bound, rng), strict=True
+            bound, group.positions, outcomes_of(policy, seen, bound, rng), strict=True
         ):
             outcomes[place] = outcome
             if isinstance(outcome, Placed):

@@ -2,11 +2,12 @@
 
 A reservation names units and the time at which the last of them is free at the pessimistic end of
 the predicted run times. Until then, another job may use them only if it ends before that time
-(EASY backfill; Lifka 1995). So the units drain, and the gang starts by then if the predictions
+(EASY backfill; Lifka 1995), and the same holds for the memory, network and storage that those of
+them that are free will take. So the units drain, and the gang starts by then if the predictions
 hold: a flood of small jobs cannot hold it back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -15,7 +16,8 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors
+from apps.scheduling.core.cluster.capacity import SLACK, equal_share, unit_vectors
+from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
@@ -34,11 +36,22 @@ SHORT_OF_UNITS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Units kept for a job that starts by ``start_s``, in cluster seconds."""
+    """Units kept for a job that starts by ``start_s``, in cluster seconds.
+
+    Attributes
+    ----------
+    units : ids
+    free : those of them that are free
+    per_unit : memory bytes, network bits/s and storage bytes of each; 0 = an equal share
+    is_awaiting : jobs that are being stopped for it still hold units
+    """
 
     job: UUID
     start_s: float
     units: frozenset[int]
+    free: frozenset[int] = frozenset()
+    per_unit: Vector = (0.0, 0.0, 0.0)
+    is_awaiting: bool = False
 
     def binds(self, job: UUID, ends_s: float) -> bool:
         """Whether a job that ends by ``ends_s`` may not use the units."""
@@ -126,6 +139,22 @@ def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
     return usable & ~facts.named(request.excluded)
 
 
+def fits_when_empty(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
+    """Whether the open servers could start a request if all of their units were free.
+
+    They may lack the memory, network or storage of its units even then.
+    """
+    topology = snapshot.topology
+    servers = np.flatnonzero(usable_servers(request, snapshot, facts))
+    units = topology.server_units[servers].astype(np.int64)
+    if request.spread is not None:
+        _, first = np.unique(place_of(topology, request.spread)[servers], return_index=True)
+        servers, units = servers[first], np.minimum(units[first], 1)
+    groups = place_of(topology, request.locality)[servers].astype(np.int64)
+    most = np.bincount(groups, units).max(initial=0.0)
+    return bool(most >= request.min_units)
+
+
 def _with_room(request: Request, snapshot: Snapshot, free_s: Floats, releases: Releases) -> Floats:
     """(U,) when each unit is free, and its server has room for it and those free before it."""
     topology = snapshot.topology
@@ -186,15 +215,51 @@ def without_units(snapshot: Snapshot, held: Bools) -> Snapshot:
     return replace(snapshot, unit_free=snapshot.unit_free & ~held)
 
 
-def barred_units(known: Sequence[Reservation], job: UUID, ends_s: float) -> frozenset[int]:
-    """Return the ids of the units that a job which ends by ``ends_s`` may not use."""
-    return frozenset[int]().union(*(each.units for each in known if each.binds(job, ends_s)))
+def without_room(snapshot: Snapshot, room: Mapping[int, Vector]) -> Snapshot:
+    """Return a snapshot in which servers lack the room that reservations keep.
+
+    Parameters
+    ----------
+    room : as `kept_room`
+    """
+    if not room:
+        return snapshot
+    free = snapshot.server_free.copy()
+    servers = np.searchsorted(snapshot.topology.server_id, list(room))
+    kept = np.array(list(room.values()))
+    free[servers] = np.minimum(free[servers], np.maximum(free[servers] - kept, 0.0))
+    return replace(snapshot, server_free=free)
+
+
+def kept_room(known: Sequence[Reservation], topology: Topology) -> dict[int, Vector]:
+    """Return what the free units of reservations will take from their servers, by server id.
+
+    Units that are busy keep nothing: their jobs hold a part of the server themselves.
+    """
+    room = np.zeros((topology.server_id.size, 3))
+    share = equal_share(topology)
+    for each in known:
+        servers = topology.unit_server[np.isin(topology.unit_id, sorted(each.free))]
+        per_unit = np.array(each.per_unit)
+        np.add.at(room, servers, np.where(per_unit > 0.0, per_unit, share[servers]))
+    kept = np.flatnonzero(room.any(axis=1))
+    vectors = room[kept].tolist()
+    return {
+        server: (memory, network, storage)
+        for server, (memory, network, storage) in zip(
+            topology.server_id[kept].tolist(), vectors, strict=True
+        )
+    }
+
+
+def units_of(known: Sequence[Reservation]) -> frozenset[int]:
+    """Return the ids of the units of reservations."""
+    return frozenset[int]().union(*(each.units for each in known))
 
 
 def held_mask(topology: Topology, reservations: Sequence[Reservation]) -> Bools:
     """(U,) True for the units of reservations."""
-    units = frozenset[int]().union(*(each.units for each in reservations))
-    held: Bools = np.isin(topology.unit_id, sorted(units))
+    held: Bools = np.isin(topology.unit_id, sorted(units_of(reservations)))
     return held
 
 

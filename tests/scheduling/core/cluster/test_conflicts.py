@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +42,17 @@ def test_a_losing_whole_claim_leaves_its_capacity_to_the_next() -> None:
 def test_units_beyond_the_servers_capacity_are_lost() -> None:
     claims = [claim("a", [1, 2], each=4.0), claim("b", [3], each=1.0)]
     assert resolve_conflicts(claims, free(1, 2, 3), {0: ROOM}) == [(0, 1), ()]
+
+
+@pytest.mark.parametrize("scarce", [0, 1, 2])
+def test_capacity_that_is_kept_for_others_is_not_won(scarce: int) -> None:
+    kept = tuple(6.0 if dimension == scarce else 0.0 for dimension in range(3))
+    bound = replace(
+        claim("a", [1, 2, 11]), kept={0: (kept[0], kept[1], kept[2])}, barred=frozenset({3})
+    )
+    bound = replace(bound, vectors=[(2.0, 2.0, 2.0)] * 3)
+    won = resolve_conflicts([bound, claim("b", [2], each=6.0)], free(1, 2, 11), {0: ROOM, 1: ROOM})
+    assert won == [(0, 2), (0,)]
 
 
 @pytest.mark.parametrize("scarce", [0, 1, 2])

@@ -16,10 +16,13 @@ from apps.scheduling.core.reservations.gangs import (
     Plan,
     Releases,
     Reservation,
-    barred_units,
     explained,
+    fits_when_empty,
     held_mask,
+    kept_room,
     plan,
+    units_of,
+    without_room,
     without_units,
 )
 from apps.scheduling.core.types import Placed, RefusalReason, Refused, Request, Within
@@ -123,8 +126,8 @@ def test_a_job_that_ends_before_the_start_may_use_the_units() -> None:
     assert not kept.binds(B, 100.0)
     assert kept.binds(B, 100.1)
     assert not kept.binds(A, NEVER)
-    assert barred_units([kept, other], UUID(int=3), 60.0) == {9}
-    assert barred_units([kept, other], B, NEVER) == {7, 8}
+    assert [each.binds(UUID(int=3), 60.0) for each in (kept, other)] == [False, True]
+    assert units_of([kept, other]) == {7, 8, 9}
 
 
 def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
@@ -143,6 +146,57 @@ def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
     assert on_j.dropped["reserved"] == 1
     elsewhere = request(platforms=frozenset({"Z"}))
     assert explained(refused, elsewhere, snapshot, facts, held) is refused
+
+
+def test_free_units_of_reservations_keep_what_they_will_take_from_their_servers() -> None:
+    """Two servers of four units; 3 of the first are reserved, of which 2 are free."""
+    cluster = topology((4, 4))
+    units = frozenset(cluster.unit_id[:3].tolist())
+    share = (cluster.server_capacity[0] / 4.0).tolist()
+    asked = Reservation(A, 9.0, units, frozenset(sorted(units)[:2]), (5.0 * share[0], 0.0, 0.0))
+    server = int(cluster.server_id[0])
+    room = kept_room([asked], cluster)
+    assert room == {server: pytest.approx((10.0 * share[0], 2.0 * share[1], 2.0 * share[2]))}
+    seen = without_room(idle(cluster), room)
+    left = seen.server_free - cluster.server_capacity
+    assert left[0].tolist() == pytest.approx([-4.0 * share[0], -2 * share[1], -2 * share[2]])
+    assert left[1].tolist() == [0.0, 0.0, 0.0]
+    assert kept_room([replace(asked, free=frozenset())], cluster) == {}
+
+
+def test_a_server_with_too_little_capacity_does_not_get_more() -> None:
+    cluster = topology((4,))
+    snapshot = replace(idle(cluster), server_free=frozen(np.array([[-5.0, 3.0, 8.0]])))
+    seen = without_room(snapshot, {int(cluster.server_id[0]): (1.0, 4.0, 2.0)})
+    assert seen.server_free.tolist() == [[-5.0, 0.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("of", "fits"),
+    [
+        (request(8, gang=True), True),
+        (request(9, gang=True), False),
+        (request(9), True),
+        (request(4, platforms=frozenset({"A"}), gang=True), True),
+        (request(5, platforms=frozenset({"A"}), gang=True), False),
+        (request(2, locality=Within.SERVER), True),
+        (request(3, locality=Within.SERVER), False),
+        (request(4, locality=Within.RACK), True),
+        (request(5, locality=Within.RACK), False),
+        (request(4, spread=Within.SERVER, gang=True), True),
+        (request(5, spread=Within.SERVER, gang=True), False),
+        (request(2, spread=Within.RACK, gang=True), True),
+        (request(3, spread=Within.RACK, gang=True), False),
+        (request(1, labels=frozenset({("disk", "ssd")}), gang=True), False),
+    ],
+)
+def test_whether_open_servers_could_hold_a_request(of: Request, fits: bool) -> None:
+    """Four servers of two units in two alternating racks and platforms, all of them busy."""
+    cluster = topology((2, 2, 2, 2))
+    snapshot = replace(idle(cluster), unit_free=frozen(np.zeros(8, dtype=np.bool_)))
+    assert fits_when_empty(of, snapshot, TopologyFacts(cluster)) is fits
+    closed = replace(snapshot, server_open=frozen(np.zeros(4, dtype=np.bool_)))
+    assert not fits_when_empty(of, closed, TopologyFacts(cluster))
 
 
 def test_jobs_that_a_reservation_binds_see_the_memory_of_those_before() -> None:
@@ -167,7 +221,9 @@ def test_each_decision_of_a_batch_around_reservations_can_be_repeated(policy: st
     facts, decider = TopologyFacts(snapshot.topology), registry.make(policy)
     asked = [request(2, job=f"job-{i}") for i in range(6)]
     held = tuple(snapshot.topology.unit_id[:2].tolist())
-    bindings = (Binding((0, 1), ()), Binding((2, 3), held), Binding((4, 5), ()))
+    first, capacity = int(snapshot.topology.server_id[0]), snapshot.topology.server_capacity[0]
+    room = ((first, *(0.5 * capacity).tolist()),)
+    bindings = (Binding((0, 1), ()), Binding((2, 3), held, room), Binding((4, 5), ()))
     outcomes = place_batch(
         decider, snapshot, asked, np.random.default_rng(1), facts=facts, bindings=bindings
     )
