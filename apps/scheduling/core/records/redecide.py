@@ -64,17 +64,18 @@ class Moment:
     def decide(self, policy: Policy, request: Request, *, seed: int) -> Placed | Refused:
         """Decide on a request by any policy; the original one gives the original outcome.
 
+        A policy of another package decides on the request alone, after the earlier jobs. Its
+        generator is seeded with the seed of the decision, so what it draws differs from what it
+        drew in its batch: of those policies, only one that draws nothing gives the same outcome.
+
         Raises
         ------
         PolicyFailedError : as `outcomes_of`.
         """
         if isinstance(policy, AssembledPolicy):
             return policy.replay(self.snapshot, request, seed=seed, earlier=self.earlier)
-        taken = np.zeros(self.snapshot.unit_free.size, dtype=np.bool_)
-        for units, _ in self.earlier:
-            taken[units] = True
         rng = np.random.default_rng(seed)
-        return outcomes_of(policy, without_units(self.snapshot, taken), [request], rng)[0]
+        return outcomes_of(policy, snapshot_of(self.state), [request], rng)[0]
 
     @cached_property
     def state(self) -> BatchState:
