@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
+from apps.inventory.core.snapshot import Bools, Floats, Shorts, Snapshot
 from apps.scheduling.core import loss
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.expected import performance as expected
 from apps.scheduling.core.policies import AssembledPolicy
 from apps.scheduling.core.policy_errors import outcomes_of
 from apps.scheduling.core.reservations.backfill import Binding, snapshot_of
-from apps.scheduling.core.reservations.gangs import without_units
+from apps.scheduling.core.reservations.gangs import explained
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
 
@@ -47,6 +47,19 @@ class Neighbour(NamedTuple):
     tolerated: Floats | None
 
 
+class Reserved(NamedTuple):
+    """Units of the reservations that bind a job, by which its refusal is explained.
+
+    Attributes
+    ----------
+    held : (U,) True for them
+    snapshot : of the batch, in which they may be free
+    """
+
+    held: Bools
+    snapshot: Snapshot
+
+
 @dataclass(frozen=True)
 class Moment:
     """The cluster just before one decision of a batch.
@@ -55,11 +68,13 @@ class Moment:
     ----------
     snapshot : without the units and the room of the reservations that bind the job
     earlier : units and requests of the jobs that were placed before, with the same reservations
+    reserved : None = there was no reservation
     """
 
     snapshot: Snapshot
     facts: TopologyFacts
     earlier: Sequence[tuple[Shorts, Request]]
+    reserved: Reserved | None = None
 
     def decide(self, policy: Policy, request: Request, *, seed: int) -> Placed | Refused:
         """Decide on a request by any policy; the original one gives the original outcome.
@@ -73,9 +88,14 @@ class Moment:
         PolicyFailedError : as `outcomes_of`.
         """
         if isinstance(policy, AssembledPolicy):
-            return policy.replay(self.snapshot, request, seed=seed, earlier=self.earlier)
-        rng = np.random.default_rng(seed)
-        return outcomes_of(policy, snapshot_of(self.state), [request], rng)[0]
+            outcome = policy.replay(self.snapshot, request, seed=seed, earlier=self.earlier)
+        else:
+            rng = np.random.default_rng(seed)
+            outcome = outcomes_of(policy, snapshot_of(self.state), [request], rng)[0]
+        if self.reserved is None or isinstance(outcome, Placed):
+            return outcome
+        held, snapshot = self.reserved
+        return explained(outcome, request, snapshot, self.facts, held)
 
     @cached_property
     def state(self) -> BatchState:
@@ -136,7 +156,8 @@ def moment_of(
             before = group.positions[: group.positions.index(position)]
             seen = group.seen_in(snapshot_of(state))
             earlier = _placed(outcomes, before)
-            return Moment(seen, facts, [(units, requests[i]) for i, units in earlier])
+            reserved = Reserved(group.held(snapshot.topology), snapshot)
+            return Moment(seen, facts, [(units, requests[i]) for i, units in earlier], reserved)
         for i, units in _placed(outcomes, group.positions):
             state.allocate(units, requests[i])
     raise ValueError(f"the batch has no position {position}")

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.records.redecide import moment_of
 from apps.scheduling.core.reservations.backfill import Binding, place_batch
-from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
 from tests.scheduling.core.clusters import SHARE, frozen, idle, request, topology
 
 
@@ -65,3 +66,20 @@ def test_a_policy_of_another_package_sees_the_pressure_of_the_earlier_jobs() -> 
     assert isinstance(live, Placed)
     assert isinstance(again, Placed)
     assert (live.units.tolist(), again.units.tolist()) == ([2], [2])
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "theirs"])
+def test_a_refusal_names_the_reserved_units_again(is_ours: bool) -> None:
+    """One unit is free, and reserved for another job."""
+    cluster = topology((4,))
+    snapshot = replace(idle(cluster), unit_free=frozen(np.array([False, False, False, True])))
+    slots = registry.make("slot_rr")
+    kept = Binding((0, 1), (int(cluster.unit_id[3]),))
+    by = slots if is_ours else Theirs(slots)
+    live, again = decided_again(slots, snapshot, [request(), request()], [kept], by=by)
+    assert isinstance(live, Refused)
+    assert isinstance(again, Refused)
+    assert live.reason == RefusalReason.UNITS_RESERVED
+    assert live.dropped == {"busy": 3, "reserved": 1}
+    assert (again.reason, again.dropped) == (live.reason, live.dropped)
+    assert (again.detail, again.also) == (live.detail, live.also)
