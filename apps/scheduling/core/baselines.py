@@ -115,14 +115,14 @@ def dot_product() -> AssembledPolicy:
 
     Source: ClavisMO §4.5, Panigrahy et al. 2011.
     """
-    return _of_every_unit("dot_product", packing.dot_product)
+    return _of_every_unit("dot_product", packing.dot_product, version=2)
 
 
-def _of_every_unit(name: str, score: Scorer) -> AssembledPolicy:
+def _of_every_unit(name: str, score: Scorer, *, version: int = 1) -> AssembledPolicy:
     """Return a policy that scores all eligible units."""
     return AssembledPolicy(
         name,
-        1,
+        version,
         sample=samplers.everything,
         near=samplers.everything,
         score=score,

@@ -13,6 +13,7 @@ from apps.scheduling.core import chance
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.cluster.capacity import unit_vectors
 from apps.scheduling.core.scorers import LOAD_STEPS, Scores, plain_scores
+from apps.scheduling.core.tarcil.encoding import BASE
 from apps.scheduling.core.types import Request
 
 
@@ -46,7 +47,8 @@ def dot_product(state: BatchState, request: Request, units: Ints, seed: int) -> 
     Servers with a busy unit come first. An idle server is filled before the next one is used: it
     is in use after its first unit. Dimensions are cores, memory, network and storage as shares of
     the server, each weighted by its mean demand. Taking a unit lowers the free capacity, so the
-    j-th unit of a server scores less than the one before. Source: Panigrahy et al., "Heuristics
+    j-th unit of a server scores less than the one before. The first two words of a key are one
+    number in base 10^10, as `pickers.together` sums them. Source: Panigrahy et al., "Heuristics
     for Vector Bin Packing" (2011), dot product with weights of FFDAvgSum; C9.
     """
     servers = state.snapshot.topology.unit_server[units].astype(np.int64)
@@ -55,15 +57,8 @@ def dot_product(state: BatchState, request: Request, units: Ints, seed: int) -> 
     best = (demand.free * weighted).sum(axis=1)[servers]
     value = best - _nth(servers) * (demand.need * weighted).sum(axis=1)[servers]
     in_use = demand.free[servers, 0] < 1.0
-    key = np.stack(
-        (
-            in_use.astype(np.int64),
-            _steps(np.where(in_use, value, best)),
-            -servers,
-            chance.coins(seed, units),
-        ),
-        axis=1,
-    )
+    high, low = np.divmod(_steps(np.where(in_use, value, best)), BASE)
+    key = np.stack((high + BASE * in_use, low, -servers, chance.coins(seed, units)), axis=1)
     return plain_scores(state, request, units, key, value)
 
 

@@ -69,6 +69,6 @@ def _places(state: BatchState, within: Within | None, servers: Shorts) -> Shorts
 
 
 def _sum(key: Ints) -> tuple[int, ...]:
-    """Sum keys: the words of Q as one number, then speed, then the first coin."""
+    """Sum keys: two words as one number in base 10^10 (Q), then speed, then the first coin."""
     high, low, speed = (int(n) for n in key[:, :3].sum(axis=0))
     return high * BASE + low, speed, int(key[0, 3])

@@ -7,7 +7,7 @@ import pytest
 
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.types import Placed, Request
+from apps.scheduling.core.types import Placed, Request, Within
 from tests.scheduling.core.clusters import SHARE, idle, request, topology
 
 
@@ -71,6 +71,20 @@ def test_dot_product_matches_demand_with_what_is_left(network_bps: float, server
 def test_dot_product_prefers_the_larger_product_among_servers_in_use() -> None:
     # equal demands in all dimensions: the emptier server has the larger product
     assert servers("dot_product", held((4, 4), (3, 1)), request()) == [[1]]
+
+
+def test_dot_product_keeps_a_gang_on_one_server_in_use() -> None:
+    within = request(4, locality=Within.SERVER)
+    assert servers("dot_product", held((8, 8), (2, 0)), within) == [[0] * 4]
+    assert servers("dot_product", held((8, 8), (5, 0)), within) == [[1] * 4]
+    # the emptier one of those in use
+    assert servers("dot_product", held((8, 8, 8), (3, 0, 2)), within) == [[2] * 4]
+
+
+def test_dot_product_keeps_a_gang_in_the_rack_with_more_servers_in_use() -> None:
+    """Servers of racks 0, 1, 0 and 1."""
+    within = request(4, locality=Within.RACK)
+    assert servers("dot_product", held((4, 4, 4, 4), (2, 2, 0, 2)), within) == [[1, 3, 1, 3]]
 
 
 @pytest.mark.parametrize("name", ["slot_rr", "node_rr", "dot_product"])
