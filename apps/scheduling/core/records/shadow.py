@@ -33,8 +33,7 @@ def kind_of(request: Request) -> JobKind:
     """Return the kind of the job that a request is for."""
     if request.units == 1:
         return JobKind.ONE_UNIT
-    is_whole = request.gang or request.locality is not None or request.spread is not None
-    return JobKind.GANG if is_whole else JobKind.INCREMENTAL
+    return JobKind.GANG if request.is_whole else JobKind.INCREMENTAL
 
 
 def is_sampled(decision: UUID, share: float) -> bool:

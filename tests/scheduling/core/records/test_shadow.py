@@ -91,8 +91,10 @@ def test_a_refusal_is_stored_with_its_reason_and_without_a_prediction() -> None:
         ({"units": 2, "gang": True}, JobKind.GANG),
         ({"units": 2, "locality": Within.RACK}, JobKind.GANG),
         ({"units": 2}, JobKind.INCREMENTAL),
+        ({"units": 4, "spread": Within.SERVER}, JobKind.INCREMENTAL),
+        ({"units": 4, "spread": Within.SERVER, "gang": True}, JobKind.GANG),
     ],
-    ids=["one unit", "gang", "locality", "incremental"],
+    ids=["one unit", "gang", "locality", "incremental", "spread", "gang with spread"],
 )
 def test_kinds_of_jobs(fields: dict[str, Any], kind: JobKind) -> None:
     assert kind_of(request(**fields)) == kind
