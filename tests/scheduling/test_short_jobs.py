@@ -10,8 +10,10 @@ from apps.dashboard.selectors.explanation import explanation
 from apps.inventory.services import import_cluster
 from apps.profiling.models import ProfilingRun
 from apps.scheduling.core import registry
+from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.replay import replay
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
 from tests import factories
@@ -132,3 +134,19 @@ def test_without_a_library_it_is_profiled() -> None:
     job = short()
     work(make_agent("agent-1"))
     assert state_and_reason(job)[0] == "profiling"
+
+
+@pytest.mark.parametrize("policy", ["", "quasar", "autoscale"])
+def test_its_decision_is_repeated_with_its_target(policy: str) -> None:
+    """Two of the policies choose the units by the target and the typical profile."""
+    target = {"kind": "throughput_latency", "qps": 1e3, "latency_seconds": 0.1, "percentile": 99.0}
+    service = factories.application(kind="latency_critical")
+    job = short(
+        of=service, target=target, target_kind=target["kind"], duration_s=60.0, policy=policy
+    )
+    work(make_agent("agent-1"))
+    decision = Decision.objects.get(job=job)
+    assert (decision.policy, decision.profile_id) == (policy or registry.SHORT, None)
+    found = replay(decision.pk)
+    assert (found.detail, found.differences[:8]) == ("", ())
+    assert found.verdict == ReplayVerdict.IDENTICAL

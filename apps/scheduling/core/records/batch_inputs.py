@@ -1,18 +1,20 @@
 """Inputs of one call of a policy, packed to be stored with its decisions.
 
 With the cluster at `BatchInputs.sequence` it repeats every decision of the batch. Profiles are
-immutable, so requests name theirs; equal requests are stored once. No job is named.
+immutable, so requests name theirs; equal requests are stored once. No job is named. The typical
+profile of a short job is not stored: a goal of the job contains it.
 """
 
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
 
+from apps.classification.core.estimates import Estimates
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Floats, Topology
 from apps.scheduling.core.requests import platform_speeds
@@ -79,6 +81,8 @@ class _Table:
         self._form_rows: list[dict[str, Any]] = []
         self._profiles: dict[Any, int] = {}
         self._profile_rows: list[Any] = []
+        self._typical: dict[int, int] = {}
+        self._typical_rows: list[dict[str, Any]] = []
 
     def row(self, request: Request, profile: UUID | None) -> list[Any]:
         """Return a request as [form, elapsed seconds, whether its rank is measured, patience].
@@ -103,8 +107,12 @@ class _Table:
         return row
 
     def as_json(self) -> dict[str, Any]:
-        """JSON of both tables."""
-        return {"forms": self._form_rows, "profiles": self._profile_rows}
+        """JSON of the tables."""
+        return {
+            "forms": self._form_rows,
+            "profiles": self._profile_rows,
+            "typical": self._typical_rows,
+        }
 
     def _form(self, request: Request, profile: UUID | None) -> dict[str, Any]:
         plain: dict[str, Any] = {name: getattr(request, name) for name in _PLAIN}
@@ -115,6 +123,8 @@ class _Table:
                 form[name] = sorted(value)
         if request.goal is not None:
             form["goal"] = _goal_json(request.goal)
+            if profile is None:
+                form["goal"]["profile"] = self._typical_profile(request.goal.profile)
         form["profile"] = self._profile(request, profile)
         return form
 
@@ -124,6 +134,12 @@ class _Table:
             self._profiles[key] = len(self._profile_rows)
             self._profile_rows.append(_scores(request) if profile is None else profile.hex)
         return self._profiles[key]
+
+    def _typical_profile(self, profile: Profile) -> int:
+        if id(profile) not in self._typical:
+            self._typical[id(profile)] = len(self._typical_rows)
+            self._typical_rows.append(_profile_json(profile))
+        return self._typical[id(profile)]
 
 
 _PLAIN: Final = (
@@ -145,6 +161,16 @@ def _goal_json(goal: Goal) -> dict[str, Any]:
         "tasks": goal.tasks,
         "platforms": None if goal.platforms is None else sorted(goal.platforms),
         "unit_memory_bytes": goal.unit_memory_bytes,
+    }
+
+
+def _profile_json(profile: Profile) -> dict[str, Any]:
+    values = {field.name: getattr(profile, field.name) for field in fields(profile)}
+    return {
+        name: [a.tolist() for a in (*value.ends, value.measured)]
+        if isinstance(value, Estimates)
+        else value
+        for name, value in values.items()
     }
 
 
@@ -209,7 +235,12 @@ class StoredBatch(NamedTuple):
         known = [
             profiles[UUID(row)] if isinstance(row, str) else row for row in self.body["profiles"]
         ]
-        forms = [_request(form, known[form["profile"]], topology) for form in self.body["forms"]]
+        # older releases stored none
+        typical = [_typical_profile(row) for row in self.body.get("typical", ())]
+        forms = [
+            _request(form, known[form["profile"]], typical, topology)
+            for form in self.body["forms"]
+        ]
         return [
             _named(forms[form], str(position), *rest)
             for position, (form, *rest) in enumerate(self.body["requests"])
@@ -228,7 +259,12 @@ def _named(
     )
 
 
-def _request(form: Mapping[str, Any], profile: Profile | list[Any], topology: Topology) -> Request:
+def _request(
+    form: Mapping[str, Any],
+    profile: Profile | list[Any],
+    typical: Sequence[Profile],
+    topology: Topology,
+) -> Request:
     speed: Floats | None
     if isinstance(profile, Profile):
         caused, tolerated = profile.caused.value, profile.assumed_tolerance
@@ -241,20 +277,43 @@ def _request(form: Mapping[str, Any], profile: Profile | list[Any], topology: To
         if name in plain:
             plain[name] = Within(plain[name])
     sets: dict[str, Any] = {name: frozenset(form[name]) for name in _SETS if name in form}
-    goal = _goal(form["goal"], profile) if "goal" in form else None
+    goal = _goal(form["goal"], profile, typical) if "goal" in form else None
     return Request("", caused=caused, tolerated=tolerated, platform_speed=speed, goal=goal,
                    **plain, **sets)  # fmt: skip
 
 
-def _goal(stored: Mapping[str, Any], profile: Profile | list[Any]) -> Goal | None:
-    """Return a goal; None for a profile that was a guess, which no default policy reads."""
-    if not isinstance(profile, Profile):
+def _goal(
+    stored: Mapping[str, Any], profile: Profile | list[Any], typical: Sequence[Profile]
+) -> Goal | None:
+    """Return a goal; None for a typical profile that an older release has not stored."""
+    if not isinstance(profile, Profile) and "profile" not in stored:
         return None
     return Goal(
-        profile=profile,
+        profile=profile if isinstance(profile, Profile) else typical[stored["profile"]],
         target=read_target(stored["target"]),
         input_bytes=stored["input_bytes"],
         tasks=stored["tasks"],
         platforms=None if stored["platforms"] is None else frozenset(stored["platforms"]),
         unit_memory_bytes=stored["unit_memory_bytes"],
+    )
+
+
+def _typical_profile(row: Mapping[str, Any]) -> Profile:
+    estimates = {
+        field.name: _estimates(*row[field.name])
+        for field in fields(Profile)
+        if field.type is Estimates
+    }
+    names = {name: tuple(row[name]) for name in ("platforms", "settings", "flags")}
+    return Profile(**{**row, **estimates, **names})
+
+
+def _estimates(
+    value: Sequence[float], low: Sequence[float], high: Sequence[float], measured: Sequence[bool]
+) -> Estimates:
+    return Estimates(
+        np.array(value, dtype=np.float64),
+        np.array(low, dtype=np.float64),
+        np.array(high, dtype=np.float64),
+        np.array(measured, dtype=np.bool_),
     )
