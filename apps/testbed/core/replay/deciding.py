@@ -238,7 +238,7 @@ class Deciding:
         for (job, each), outcome in zip(sized, outcomes, strict=True):
             if isinstance(outcome, Refused):
                 needs = needs_of(each.request, outcome.reason)
-                if each.request.is_patient and outcome.reason is RefusalReason.QUALITY_SHORT:
+                if outcome.waits_for_better:
                     until_s.setdefault(outcome.job, self._patient_until_s(job, each))
                 why = Refusal(
                     outcome.reason.value,
