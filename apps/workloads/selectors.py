@@ -28,6 +28,8 @@ from apps.workloads.models import NEW_JOB, OPEN_STATES, Application, Archive, Ba
 
 NEWEST: Final = 2_000  # jobs in which words of a search are counted
 COMMON_FROM: Final = 40
+# of a job j: the share done of the work that its launch began with
+LAUNCH_PROGRESS: Final = "(j.progress - j.progress_before) / (1 - j.progress_before)"
 NOT_ENDED = ~Q(state__in=[state.value for state in TERMINAL_STATES])
 
 

@@ -98,6 +98,19 @@ def test_a_job_loses_no_work_for_the_time_of_its_suspension(
     assert one.promise.reason == f"it meets its deadline with {spare_s:.0f} s to spare"
 
 
+def test_the_deadline_of_a_resumed_job_counts_only_the_work_that_was_left() -> None:
+    """It has run for 60 s, for a quarter of the half that was left."""
+    victim = low([0, 1, 2, 3], target=deadline(2000.0))
+    low([4, 5, 6, 7], priority=5)
+    Job.objects.filter(id=victim.id).update(
+        submitted_s=7200.0, run_high_s=100.0, progress_before=0.5, progress=0.625,
+        reported_s=NOW_S,
+    )  # fmt: skip
+    (one,) = preview_preemption(urgent(2).id).victims
+    spare_s = 2000.0 - 60.0 - 100.0 - 1.25 * 60.0 * 0.75 / 0.25
+    assert one.promise.reason == f"it meets its deadline with {spare_s:.0f} s to spare"
+
+
 @pytest.mark.parametrize(
     ("guaranteed", "outcome"), [(None, Outcome.POSSIBLE), (4, Outcome.IMPOSSIBLE)]
 )

@@ -28,6 +28,7 @@ from apps.scheduling.core.preemption.promises import (
 )
 from apps.scheduling.core.preemption.victims import Candidates
 from apps.workloads.models import Job
+from apps.workloads.selectors import LAUNCH_PROGRESS
 
 _MAY_STOP: Final = """
     l.state = 'running' AND NOT l.cancel_requested AND l.backend = ANY(%(requeue)s)
@@ -50,7 +51,8 @@ SELECT j.id AS job, j.priority,
             WHEN 'completion_time' THEN {DEADLINE} ELSE {RATE} END AS kind,
        CASE j.target_kind WHEN 'completion_time' THEN (j.target->>'seconds')::float8
             ELSE 0 END AS seconds,
-       j.submitted_s, {_STARTED} AS started_s, {_SAVED} AS saved_s, j.progress,
+       j.submitted_s, {_STARTED} AS started_s, {_SAVED} AS saved_s,
+       {LAUNCH_PROGRESS} AS progress,
        coalesce(j.run_high_s, 'NaN') AS run_high_s,
        a.server_id AS server, cardinality(a.unit_ids) AS units,
        CASE WHEN a.server_id = ANY(%(reserved_on)s)
@@ -78,7 +80,7 @@ _COLUMNS: Final = {
 _JOBS: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.project_id, j.priority, l.id, past.times,
        coalesce(past.last_s, '-Infinity'), j.target, j.submitted_s,
-       {_STARTED}, {_SAVED}, j.progress, j.run_high_s
+       {_STARTED}, {_SAVED}, {LAUNCH_PROGRESS}, j.run_high_s
 FROM execution_launch l JOIN workloads_job j ON j.id = l.job_id
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id

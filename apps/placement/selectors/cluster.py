@@ -22,6 +22,7 @@ from apps.inventory.core.snapshot import Bools, Floats
 from apps.inventory.selectors import cluster_now, log_position
 from apps.placement.core.rebalancing.cluster import RunningCluster
 from apps.placement.selectors.objectives import cost_per_watt
+from apps.workloads.selectors import LAUNCH_PROGRESS
 
 UNKNOWN_SPEED: Final = 1e-3  # on a platform missing in the profile: never a target
 _SERVERS: Final = """
@@ -54,14 +55,14 @@ LEFT JOIN placement_containerclass c ON c.allocation_id = a.id
 WHERE a.acquired_s <= %(at_s)s AND (a.released_s IS NULL OR a.released_s > %(at_s)s)
 ORDER BY a.id
 """
-_JOBS: Final = """
-SELECT j.id, j.name, j.attainment, j.constraints, j.started_s, j.progress, j.duration_s, j.held,
-       p.id, EXISTS (SELECT FROM execution_migration m
+_JOBS: Final = f"""
+SELECT j.id, j.name, j.attainment, j.constraints, j.started_s, {LAUNCH_PROGRESS}, j.duration_s,
+       j.held, p.id, EXISTS (SELECT FROM execution_migration m
                      WHERE m.job_id = j.id AND m.state IN ('requested', 'running'))
 FROM workloads_job j
 LEFT JOIN classification_profile p ON p.application_id = j.application_id AND p.is_current
 WHERE j.id = ANY(%s) ORDER BY j.id
-"""
+"""  # noqa: S608 - a constant
 
 
 class _ServerRow(NamedTuple):

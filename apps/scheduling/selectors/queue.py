@@ -22,6 +22,7 @@ from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.shapes import WaitsFor
+from apps.workloads.selectors import LAUNCH_PROGRESS
 
 MAX_JOBS: Final = 10_000  # waiting jobs with an estimate
 WINDOW_S: Final = 7200.0  # cluster seconds of history (Tarcil §4)
@@ -53,25 +54,28 @@ FROM unnest(%s::bigint[]) AS s(id), LATERAL (
     WHERE j.shape_id = s.id ORDER BY j.created_at, j.id LIMIT %s) j
 ORDER BY s.id, j.created_at, j.id
 """
-_HOLDINGS: Final = """
+_HOLDINGS: Final = f"""
 SELECT j.id, a.unit_ids, j.target_kind, coalesce(j.started_s, j.placed_s) + j.suspended_for_s,
-       j.run_s, j.run_high_s, CASE WHEN j.started_s IS NULL THEN 0.0 ELSE j.progress END
+       j.run_s, j.run_high_s, CASE WHEN j.started_s IS NULL THEN 0.0 ELSE {LAUNCH_PROGRESS} END
 FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
 WHERE a.released_seq IS NULL AND j.suspended_s IS NULL ORDER BY j.id
-"""
+"""  # noqa: S608 - a constant
 _RECENT: Final = """
 SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.units), j.gang,
        j.constraints, j.run_s, j.run_high_s, j.priority, j.held
 FROM workloads_job j ORDER BY j.created_at DESC, j.id DESC LIMIT %s
 """
 # The wall time bounds the part of the index that is read, as the cluster time has no index.
-# OFFSET 0: along this index, newest first, never all jobs that succeeded.
+# OFFSET 0: along this index, newest first, never all jobs that succeeded. The run time of a job
+# that was resumed is not known: its last launch had only a part of the work.
 _ENDED: Final = """
 SELECT target_kind, finished_s - started_s - suspended_for_s, run_s, started_s, finished_s
 FROM (
-    SELECT target_kind, state, run_s, started_s, finished_s, suspended_for_s FROM workloads_job
+    SELECT target_kind, state, run_s, started_s, finished_s, suspended_for_s, progress_before
+    FROM workloads_job
     WHERE finished_at >= %s ORDER BY finished_at DESC OFFSET 0) ended
 WHERE state = 'succeeded' AND finished_s > %s AND started_s + suspended_for_s < finished_s
+  AND progress_before = 0
 LIMIT %s
 """
 # A job whose progress is known tells its run time before it ends.
@@ -79,7 +83,7 @@ _RUNNING: Final = """
 SELECT target_kind, %(now)s - started_s - suspended_for_s, run_s, progress, started_s
 FROM workloads_job
 WHERE state = 'running' AND suspended_s IS NULL AND run_s > 0 AND started_s > %(since)s
-  AND started_s + suspended_for_s < %(now)s
+  AND started_s + suspended_for_s < %(now)s AND progress_before = 0
 ORDER BY id LIMIT %(limit)s
 """
 _SCORED: Final = """
@@ -225,7 +229,8 @@ def recent_submissions(known: Mapping[UUID, ShapeFacts], now_s: float) -> Submis
 def run_time_history(now_s: float) -> History:
     """Return the run times of the jobs that ended in the last two hours, by target kind.
 
-    They are fitted to predictions together with the jobs that still run.
+    They are fitted to predictions together with the jobs that still run. Jobs that were resumed
+    are left out.
     """
     seconds: dict[str, list[float]] = {}
     ended: dict[str, list[tuple[float, float, float]]] = {}

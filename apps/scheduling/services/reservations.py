@@ -58,9 +58,9 @@ SELECT a.unit_ids, a.server_id, a.memory_bytes, a.network_bps, a.storage_bytes,
 FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id,
 LATERAL (
     SELECT coalesce(j.started_s, j.placed_s) + j.suspended_for_s + j.run_high_s AS prediction,
-           CASE WHEN j.progress > 0 AND j.started_s IS NOT NULL
+           CASE WHEN j.progress > j.progress_before AND j.started_s IS NOT NULL
                 THEN %(now)s + %(margin)s * (%(now)s - j.started_s - j.suspended_for_s)
-                     * (1 - j.progress) / j.progress
+                     * (1 - j.progress) / (j.progress - j.progress_before)
            END AS progress) AS by
 WHERE a.released_seq IS NULL AND j.suspended_s IS NULL
 """

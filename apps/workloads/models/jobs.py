@@ -111,12 +111,18 @@ class Job(models.Model):
         db_default=0,
         help_text="given to it while it runs, and not yet used by its backend",
     )
-    run_s = models.FloatField(null=True, help_text="predicted run time, cluster seconds")
+    run_s = models.FloatField(
+        null=True, help_text="predicted run time of its launch, cluster seconds"
+    )
     run_high_s = models.FloatField(null=True, help_text="pessimistic end of its interval")
     grown_s = models.FloatField(null=True, help_text="cluster seconds; when units were added last")
     attempts = models.PositiveIntegerField(default=0, help_text="times it was launched")
     tries = models.PositiveIntegerField(default=0, help_text="decisions since it was queued")
     progress = models.FloatField(default=0.0, help_text="share of the work done, 0-1")
+    progress_before = models.FloatField(
+        default=0.0, db_default=0.0,
+        help_text="of its progress, the part of earlier launches; above 0 if it was resumed",
+    )  # fmt: skip
     reported_s = models.FloatField(
         null=True, help_text="cluster seconds; when its backend reported its progress last"
     )

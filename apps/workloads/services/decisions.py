@@ -31,9 +31,10 @@ class PlacedJob:
     ----------
     units : units that are allocated to the job
     missing : units that it gets later, as they are freed
-    run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
-    is_resumed : whether the backend continues the job from its last reported progress; otherwise
-        the job starts from the beginning
+    run_s, run_high_s : predicted run time of the whole work and its pessimistic end, cluster
+        seconds; None = unknown
+    is_resumed : whether the backend continues the job from its last reported progress, so that the
+        launch takes the rest of the run time; otherwise the job starts from the beginning
     """
 
     job_id: UUID
@@ -57,8 +58,9 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
     updated = fetch_rows(
         f"""UPDATE workloads_job AS j
            SET state = 'starting', units = d.units, units_missing = d.missing,
-               units_pending = 0, grown_s = NULL, run_s = d.run_s, run_high_s = d.run_high_s,
-               started_s = NULL, suspended_for_s = 0.0,
+               units_pending = 0, grown_s = NULL, run_s = d.run_s * (1 - {_DONE}),
+               run_high_s = d.run_high_s * (1 - {_DONE}),
+               started_s = NULL, suspended_for_s = 0.0, progress_before = {_DONE},
                progress = CASE WHEN d.resumed THEN j.progress ELSE 0.0 END,
                reason_code = d.reason,
                reason_message = left(d.message, 500), reason_also = '[]',
@@ -70,7 +72,7 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
                        %s::text[], %s::text[], %s::bool[])
                 AS d(id, units, missing, run_s, run_high_s, reason, message, predicted, resumed)
            WHERE j.id = d.id AND {_IS_WAITING} AND j.claimed_by = %s
-           RETURNING j.id""",  # noqa: S608 - a constant
+           RETURNING j.id""",  # noqa: S608 - constants
         [
             cluster_s, cluster_s, number_array(row.job_id for row in rows),
             number_array(row.units for row in rows), number_array(row.missing for row in rows),
@@ -83,6 +85,8 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
     return {row[0] for row in updated}
 
 
+# of the work when a job is placed; never all of it: predicted run times are above 0
+_DONE: Final = "CASE WHEN d.resumed THEN least(j.progress, 0.999) ELSE 0.0 END"
 _IS_WAITING: Final = without_index("j.state IN ('submitted', 'queued') AND NOT j.held")
 
 

@@ -120,7 +120,9 @@ def restart_jobs(job_ids: Sequence[UUID], *, at_s: float, message: str) -> list[
     rows = fetch_rows(
         f"""UPDATE workloads_job SET state = 'starting', placed_s = %s, placed_at = now(),
                   updated_at = now(), attempts = attempts + 1, progress = 0.0,
-                  started_s = NULL, suspended_for_s = 0.0,
+                  run_s = run_s / (1 - progress_before),
+                  run_high_s = run_high_s / (1 - progress_before),
+                  progress_before = 0.0, started_s = NULL, suspended_for_s = 0.0,
                   reason_code = %s, reason_message = left(%s, 500), reason_also = '[]',
                   suspension = '', suspended_s = NULL, generation = generation + 1
            WHERE id = ANY(%s) AND {without_index("state = 'running'")} AND NOT cancel_requested

@@ -105,6 +105,16 @@ def test_held_young_and_constrained_jobs_are_not_movable(
     }
 
 
+def test_the_rest_of_a_resumed_job_follows_from_the_progress_since_it_was_resumed(
+    servers: list[Server],
+) -> None:
+    job = running("resumed")
+    Job.objects.filter(pk=job.pk).update(progress_before=0.95, progress=0.97)
+    factories.allocation(job, servers[0])
+    read = read_cluster(scope=RebalancingScope(youngest_s=300.0))
+    assert read.is_movable.tolist() == [True]  # 3,600 s for two of the five percent
+
+
 def test_pinned_jobs_and_jobs_without_a_profile_are_not_movable(servers: list[Server]) -> None:
     pinned, bare = running("pinned"), factories.job(state="running", started_s=3600.0)
     factories.allocation(pinned, servers[0])

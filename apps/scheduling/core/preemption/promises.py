@@ -21,7 +21,8 @@ class RunningJob:
     ----------
     units : that it holds
     saved_s : up to when its work is kept if it stops now; its start, if nothing is
-    run_high_s : pessimistic predicted run time; None = unknown
+    progress : share done of the work that it began with at `started_s`
+    run_high_s : pessimistic predicted run time of this work; None = unknown
     """
 
     target: Mapping[str, Any]

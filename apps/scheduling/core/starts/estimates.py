@@ -93,7 +93,7 @@ class RunningJob:
     units : number of units in each pool
     elapsed_s : since its start
     run : predicted; None = unknown
-    progress : share of the work done
+    progress : share done of the work that it began with, when it was resumed or started
     """
 
     units: Mapping[int, int]
