@@ -104,13 +104,14 @@ def _admission(state: Mapping[str, Any] | None) -> str:
             queue["name"],
             queue["servers"],
             queue["free_units"],
-            f"{queue['freed_per_second'] * 60.0:.2f}",
+            None if freed is None else f"{freed * 60.0:.2f}",
             duration(queue["mean_seconds"]),
             duration(queue["bound_seconds"]),
             queue["waiting"],
             queue["load_factor"],
         ]
         for queue in state["queues"]
+        for freed in [queue["freed_per_second"]]
         if queue["servers"] or queue["waiting"]
     ]
     headings = (

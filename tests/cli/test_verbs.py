@@ -84,11 +84,13 @@ def test_the_queue_shows_the_classes_of_the_admission_control(berth: Berth) -> N
     rows = [
         QueueState("class 9", 3, 2, 0.5, 60.0, 9.0, None, 1, load_factor=0.75),
         QueueState("class 8", 0, 0, 0.0, None, None, None, 0),
+        QueueState("class 7", 1, 4, None, None, None, None, 0, None),
     ]
     queues = [row.as_json() for row in rows]
     AdmissionState.objects.create(control="arq", agent="a", cluster_s=1.0, queues=queues)
     out = berth("queue", "--admission")[1]
     assert re.search(r"class 9 +3 +2 +30.00 +1.0 min +- +1 +0.75", out), out
+    assert re.search(r"class 7 +1 +4 +- +- +- +0 +-", out), out
     assert "class 8" not in out
 
 

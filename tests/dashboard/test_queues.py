@@ -370,7 +370,7 @@ def test_starts_are_described_in_words() -> None:
 def test_the_classes_of_the_admission_control_are_shown(as_operator: Client) -> None:
     rows = [
         QueueState("class 9", 3, 2, 0.5, 60.0, 9.0, None, 1, 1.5, 0.25, 1.2),
-        QueueState("class 8", 1, 4, 0.0, None, None, None, 0),
+        QueueState("class 8", 1, 4, None, None, None, None, 0, None),
         QueueState("class 7", 0, 0, 0.0, None, None, None, 0),
     ]
     queues = [row.as_json() for row in rows]
@@ -381,5 +381,5 @@ def test_the_classes_of_the_admission_control_are_shown(as_operator: Client) -> 
     values = {name: re.findall(r">([^<>]+)</td>", rest) for name, rest in cells}
     assert values == {
         "class 9": ["3", "2", "90.00", "25 %", "1 min", "1.20, grows", "1"],
-        "class 8": ["1", "4", "0.00", "0 %", "–", "–", "0"],
+        "class 8": ["1", "4", "–", "0 %", "–", "–", "0"],
     }

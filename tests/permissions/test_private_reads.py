@@ -89,6 +89,7 @@ ALLOWED: Final = {
             "scheduling.selectors.queue.scored_estimates",
             "scheduling.selectors.queue.waiting_queue",
             "scheduling.selectors.shadows.decisions_after",
+            "scheduling.selectors.waits.requested_per_s",
             "workloads.selectors.pending",
             "workloads.selectors.waiting_among",
             "workloads.selectors.waiting_projects",

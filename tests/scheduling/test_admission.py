@@ -1,5 +1,7 @@
 """Agents let jobs wait for better units, by the admission control of the settings."""
 
+import json
+import zlib
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +12,7 @@ from django.utils import timezone
 from apps.accounts.core.roles import Role
 from apps.inventory.models import Cluster
 from apps.scheduling.models import AdmissionState, Decision, Reservation
-from apps.scheduling.selectors.waits import admission_now
+from apps.scheduling.selectors.waits import admission_now, requested_per_s
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads.models import Application, Job, WaitingShape
@@ -158,7 +160,7 @@ def test_the_state_is_stored_and_shown(client: Client) -> None:
     (queue,) = client.get("/api/v1/queues/").json()["admission"]["queues"]
     assert queue["name"] == "all units"
     assert (queue["servers"], queue["free_units"], queue["waiting"]) == (1, 1, 1)
-    assert queue["freed_per_second"] == 24 / 7200.0
+    assert queue["freed_per_second"] == 24 / 600.0
     assert queue["mean_seconds"] == pytest.approx(50.0, abs=1.0)
     assert queue["bound_seconds"] == pytest.approx(108.0, abs=2.0)
     assert "Jobs wait for units of 1 of 1 bucket" in page(client)
@@ -196,3 +198,65 @@ def test_without_admission_nothing_is_shown(client: Client) -> None:
     assert admission_now() is None
     assert client.get("/api/v1/queues/").json()["admission"] is None
     assert "Longest wait" not in page(client)
+
+
+@override_settings(ADMISSION="count")
+@pytest.mark.parametrize(("later_s", "state"), [(10.0, "queued"), (1300.0, "starting")])
+def test_an_agent_that_starts_continues_from_a_stored_history_that_is_not_old(
+    later_s: float, state: str
+) -> None:
+    by, of, now_s = busy_server()
+    by._admission._stored_s -= 10.0
+    AdmissionState.objects.update(at=timezone.now() - timedelta(minutes=1))
+    decide(by)
+    at(now_s + later_s)
+    late = job(of, 2, submitted_s=now_s + later_s)
+    decide(make_agent("agent-2"))
+    assert state_and_reason(late)[0] == state
+
+
+@override_settings(ADMISSION="count")
+def test_a_history_of_an_earlier_version_is_not_read() -> None:
+    _, of, now_s = busy_server()
+    memory = zlib.compress(json.dumps({"freed": []}).encode())
+    AdmissionState.objects.update(memory=memory, cluster_s=now_s)
+    late = job(of, 2, submitted_s=now_s)
+    decide(make_agent("agent-2"))
+    assert state_and_reason(late)[0] == "starting"
+
+
+@override_settings(ADMISSION="arq")
+def test_the_rates_of_classes_count_the_jobs_of_all_agents(client: Client) -> None:
+    """Of eight units that were requested in 3,600 s, this agent has evaluated two."""
+    build("a", "b", "c")
+    of, by = known(), make_agent("agent-1")
+    job(of, 2)
+    decide(by)
+    for _ in range(6):
+        factories.job(state="running", units=1, submitted_s=NOW_S, placed_s=NOW_S)
+    at(NOW_S + 600.0)
+    AdmissionState.objects.update(at=timezone.now() - timedelta(minutes=1))
+    by._admission._stored_s -= 10.0
+    decide(by)
+    client.force_login(factories.user(role=Role.ADMIN))
+    queues = client.get("/api/v1/queues/").json()["admission"]["queues"]
+    assert sum(queue["arrived_per_second"] for queue in queues) == pytest.approx(8 / 3600.0)
+
+
+def test_requested_units_are_those_of_jobs_that_agents_have_or_will_evaluate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """3 + 2 + 4 units of three jobs, and one of unknown size, in 3,000 s."""
+    assert requested_per_s(NOW_S) is None
+    placed: dict[str, Any] = {"state": "succeeded", "placed_s": NOW_S, "finished_s": NOW_S}
+    finished: dict[str, Any] = {"finished_at": timezone.now(), "submitted_s": 2000.0}
+    factories.job(units=3, **placed, **finished)
+    factories.job(units=1, units_missing=1, state="running", placed_s=NOW_S, submitted_s=1000.0)
+    factories.waiting_shape(factories.job(units_requested=2, submitted_s=1500.0), units=4)
+    factories.job(submitted_s=2000.0)
+    factories.job(units_requested=50, held=True, submitted_s=2000.0)
+    factories.job(units_requested=50, state="cancelled", finished_s=NOW_S, **finished)
+    assert requested_per_s(NOW_S) == pytest.approx(4 * 3.0 / 3000.0)
+    assert requested_per_s(8500.0) == pytest.approx(3 * 3.5 / 7200.0)  # without the second
+    monkeypatch.setattr("apps.scheduling.selectors.waits.REQUESTED", 2)
+    assert requested_per_s(NOW_S) == pytest.approx(2 * 4.0 / (NOW_S - 1500.0))  # the newest two

@@ -16,12 +16,12 @@ class AdmissionRow:
     @property
     def freed(self) -> str:
         """Units freed per minute."""
-        return f"{self.queue.freed_per_s * 60.0:.2f}"
+        return _per_minute(self.queue.freed_per_s)
 
     @property
     def requested(self) -> str:
         """Units requested per minute."""
-        return f"{self.queue.arrived_per_s * 60.0:.2f}"
+        return _per_minute(self.queue.arrived_per_s)
 
     @property
     def load(self) -> str:
@@ -30,6 +30,10 @@ class AdmissionRow:
         if factor is None:
             return "–"
         return f"{factor:.2f}" if factor < 1.0 else f"{factor:.2f}, grows"
+
+
+def _per_minute(per_s: float | None) -> str:
+    return "–" if per_s is None else f"{per_s * 60.0:.2f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,9 @@ class AdmissionQueueSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     servers = serializers.IntegerField(help_text="Open ones.")
     free_units = serializers.IntegerField()
-    freed_per_second = serializers.FloatField()
+    freed_per_second = serializers.FloatField(
+        allow_null=True, help_text="Null: not observed for long enough yet."
+    )
     mean_seconds = serializers.FloatField(
         allow_null=True, help_text="Of the time until a unit is freed. Null: too few were freed."
     )
@@ -92,10 +94,14 @@ class AdmissionQueueSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Longest wait for a unit. Null: jobs do not wait."
     )
     waiting = serializers.IntegerField(help_text="Evaluated jobs that wait for its units.")
-    arrived_per_second = serializers.FloatField(help_text="Units of jobs of a class.")
+    arrived_per_second = serializers.FloatField(
+        allow_null=True,
+        help_text="Units of jobs of a class. Null: not observed for long enough yet.",
+    )
     diverted_share = serializers.FloatField(help_text="Of the jobs of the queue of a class.")
     load_factor = serializers.FloatField(
-        allow_null=True, help_text="Of the queue of a class, which is stable below 1."
+        allow_null=True,
+        help_text="Of the queue of a class, which is stable below 1. Null: not known yet.",
     )
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.admission.types import AdmissionNow, Control, QueueState
+from apps.scheduling.core.admission.types import WINDOW_S, AdmissionNow, Control, QueueState
 from apps.scheduling.core.starts.waits import (
     MAX_JOBS,
     StartScore,
@@ -24,6 +24,7 @@ from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 
 DAY_S: Final = 86_400.0
+REQUESTED: Final = 2000  # submissions whose units are counted
 SCORED: Final = 20_000  # estimates of these projects in the last day, newest first
 
 _WAITS: Final = """j.state = ANY('{submitted,profiling,queued}')
@@ -84,6 +85,17 @@ FROM (
     ORDER BY e.job_id, e.id) first
 GROUP BY kind ORDER BY kind
 """
+# Along the index by age. Jobs that ended before an agent evaluated them request nothing.
+_REQUESTED: Final = """
+SELECT count(*), avg(requested)::float8, count(*) = %(limit)s, min(submitted_s)
+FROM (
+    SELECT j.submitted_s, coalesce(j.units + j.units_missing, s.units, j.units_requested)
+    FROM workloads_job j LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
+    WHERE NOT j.held
+      AND (j.placed_s IS NOT NULL OR j.state IN ('submitted', 'profiling', 'queued'))
+    ORDER BY j.created_at DESC, j.id DESC LIMIT %(limit)s) newest (submitted_s, requested)
+WHERE submitted_s > %(since)s
+"""
 
 
 def admission_now() -> AdmissionNow | None:
@@ -98,10 +110,29 @@ def admission_now() -> AdmissionNow | None:
     return AdmissionNow(control, row.at, row.cluster_s, queues)
 
 
-def admission_memory(control: Control) -> bytes:
-    """Return the history of an admission control that an agent stored; empty = none did."""
-    rows = AdmissionState.objects.filter(control=control.value).values_list("memory", flat=True)
-    return bytes(rows.first() or b"")
+def admission_memory(control: Control, since_s: float = -math.inf) -> bytes:
+    """Return the history of an admission control that an agent stored; empty = none did.
+
+    Parameters
+    ----------
+    since_s : cluster seconds; an older history counts as none
+    """
+    rows = AdmissionState.objects.filter(control=control.value, cluster_s__gte=since_s)
+    return bytes(rows.values_list("memory", flat=True).first() or b"")
+
+
+def requested_per_s(now_s: float) -> float | None:
+    """Return the units that jobs request per cluster second; None if no size is known.
+
+    Of the newest submissions in the window of the admission controls. Jobs that were never
+    evaluated request the mean of the others; held jobs request nothing.
+    """
+    values = {"limit": REQUESTED, "since": now_s - WINDOW_S}
+    ((jobs, units, is_cut, oldest_s),) = fetch_rows(_REQUESTED, values)
+    if units is None:
+        return None
+    span_s = now_s - oldest_s if is_cut else min(WINDOW_S, now_s)
+    return float(jobs * units / max(1.0, span_s))
 
 
 def waiting_jobs(

@@ -1,10 +1,12 @@
 """The admission control of an agent: its history, its verdicts, and the state that pages show.
 
-Every agent follows the whole change log, so their histories agree. The state is stored by the
-agent that is the first to do so after an interval.
+Every agent follows the whole change log, so their histories agree; the jobs that arrive at other
+agents are read from the database. The state is stored by the agent that is the first to do so
+after an interval, and an agent that starts continues from it.
 """
 
 import json
+import math
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -22,17 +24,19 @@ from apps.scheduling.core.admission.placing import refused_as
 from apps.scheduling.core.admission.registry import make_admission
 from apps.scheduling.core.admission.types import (
     ADMITTED,
+    FORGET_S,
     Admission,
     Admitted,
     Applicant,
     Control,
     Delayed,
+    of_all_agents,
 )
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.types import Refused
 from apps.scheduling.selectors import ClusterFollower
-from apps.scheduling.selectors.waits import admission_memory
+from apps.scheduling.selectors.waits import admission_memory, requested_per_s
 from apps.scheduling.services.fair_share import in_fair_order
 from apps.scheduling.services.proposals import SizedJob
 from apps.scheduling.services.quotas import within_quotas
@@ -58,12 +62,20 @@ def control_in_use() -> Control:
 def recalled_control(snapshot: Snapshot) -> Admission | None:
     """Return an admission control as agents last stored it; None = every job is decided at once.
 
-    Without a stored history it lets no job wait, as that of an agent that was restarted.
+    Without a stored history it lets no job wait, as that of the first agent of a cluster.
     """
     control = make_admission(control_in_use(), max_wait_s=settings.ADMISSION_MAX_WAIT_S)
-    if control is not None and (stored := admission_memory(control.control)):
-        control.recall(json.loads(zlib.decompress(stored)), snapshot)
+    if control is not None:
+        _recall(control, snapshot)
     return control
+
+
+def _recall(control: Admission, snapshot: Snapshot, since_s: float = -math.inf) -> None:
+    """Let a control continue from the history that agents stored last, if since ``since_s``."""
+    stored = admission_memory(control.control, since_s)
+    memory = json.loads(zlib.decompress(stored)) if stored else {}
+    if "begun_s" in memory:  # agents before it was stored knew no rates
+        control.recall(memory, snapshot)
 
 
 def _applicant(ready: SizedJob) -> Applicant:
@@ -123,6 +135,7 @@ class AdmissionDesk:
             control_in_use(), max_wait_s=settings.ADMISSION_MAX_WAIT_S
         )
         self._stored_s = -STORE_S
+        self._is_recalled = False
 
     def admit(
         self,
@@ -152,9 +165,9 @@ class AdmissionDesk:
         snapshot = self._cluster.follow().snapshot()
         self._note_freed(self._control, snapshot, now_s)
         _forget_others(self._control)
-        queues = [
-            row.as_json() for row in self._control.state(snapshot, facts_of(snapshot), now_s)
-        ]
+        own = self._control.state(snapshot, facts_of(snapshot), now_s)
+        requested = requested_per_s(now_s) if self._control.control is Control.ARQ else None
+        queues = [row.as_json() for row in of_all_agents(own, requested)]
         values = {
             "control": self._control.control.value,
             "agent": self._agent,
@@ -167,7 +180,14 @@ class AdmissionDesk:
             cursor.execute(_STORE, values)
 
     def _note_freed(self, control: Admission, snapshot: Snapshot, now_s: float) -> None:
-        """Note the units that were freed in the changes read since the last call."""
+        """Note the units that were freed in the changes read since the last call.
+
+        At first, the control continues from the stored history, unless it has become too old:
+        nothing is known of the time since.
+        """
+        if not self._is_recalled:
+            _recall(control, snapshot, now_s - FORGET_S)
+            self._is_recalled = True
         ids = np.array(self._cluster.take_released(), dtype=np.int64)
         known = snapshot.topology.unit_id
         if not ids.size or not known.size:

@@ -6,6 +6,7 @@ of its class, and is diverted to the class above or below by Eq. 2.
 Source: Paragon §4 (P10-P12).
 """
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.admission.busy_time import BusyTime, chance_free, fit
-from apps.scheduling.core.admission.history import MIN_SPAN_S
+from apps.scheduling.core.admission.history import MIN_SPAN_S, observed_s, rate
 from apps.scheduling.core.admission.pools import (
     CLASSES,
     class_of,
@@ -78,8 +79,12 @@ class _Option(NamedTuple):
 
 @dataclass(slots=True)
 class _Counts:
-    """Units that arrived in, and were diverted between, classes: time, from, to, units."""
+    """Units that arrived in, and were diverted between, classes: time, from, to, units.
 
+    ``begun_s`` : when the counts began
+    """
+
+    begun_s: float = math.inf
     arrived: deque[tuple[float, int, int]] = field(default_factory=deque)
     diverted: deque[tuple[float, int, int, int]] = field(default_factory=deque)
 
@@ -101,6 +106,7 @@ class ArqAdmission:
         self._since_s: Floats = np.zeros(0)  # (U,) when each busy unit was taken; NaN = free
         self._pool: Ints = np.zeros(0, dtype=np.int64)  # (U,) pool in which it was taken
         self._busy: list[deque[tuple[float, float]]] = []  # end and length, by pool
+        self._begun_s = math.inf  # when the busy times began
         self._waiting: dict[str, _Waiting] = {}
         self._joined: dict[str, _Joined] = {}  # a policy may refuse them: they come again
         self._counts = _Counts()
@@ -160,6 +166,8 @@ class ArqAdmission:
             "busy": [list(samples) for samples in self._busy],
             "waiting": waiting,
             "joined": self._joined,
+            "begun_s": self._begun_s,
+            "counted_from_s": self._counts.begun_s,
             "arrived": list(self._counts.arrived),
             "diverted": list(self._counts.diverted),
         }
@@ -168,13 +176,14 @@ class ArqAdmission:
         """Continue from what `memory` returned; without busy times if the servers changed."""
         self._waiting = {job: _Waiting(*each) for job, each in memory["waiting"].items()}
         self._joined = {job: _Joined(*each) for job, each in memory["joined"].items()}
+        self._counts.begun_s = memory["counted_from_s"]
         self._counts.arrived.extend((at_s, n, units) for at_s, n, units in memory["arrived"])
         self._counts.diverted.extend(
             (at_s, n, to, units) for at_s, n, to, units in memory["diverted"]
         )
         if memory["units"] != _units_of(snapshot.topology):
             return
-        self._topology = snapshot.topology
+        self._topology, self._begun_s = snapshot.topology, memory["begun_s"]
         self._since_s = np.array(memory["since_s"], dtype=np.float64)
         self._pool = np.array(memory["pool"], dtype=np.int64)
         self._busy = [
@@ -188,26 +197,26 @@ class ArqAdmission:
         self._forget(now_s)
         pools = pool_of_servers(snapshot, self._demand())
         free = count_free_units(facts, snapshot.unit_free)
-        arrived, routing = self._rates()
+        arrived, routing = self._arrivals()
+        counted_s = observed_s(self._counts.begun_s, now_s, self._window_s)
         units = np.bincount(pools[pools >= 0], snapshot.topology.server_units[pools >= 0], CLASSES)
         busy = [np.array([each for _, each in samples]) for samples in self._busy]
         mean = np.array([each.mean() if each.size else np.nan for each in busy])
         factors = load_factors(total_rates(arrived, routing), units / mean)
+        loads = [rate(float(factor), counted_s) for factor in factors]
         return [
             QueueState(
                 name=f"class {i}",
                 servers=int(in_pool(pools, i).sum()),
                 free_units=int(free[in_pool(pools, i)].sum()),
-                freed_per_s=busy[i].size / self._span_s(self._busy[i], now_s),
+                freed_per_s=rate(busy[i].size, self._span_s(self._busy[i], now_s)),
                 mean_s=float(mean[i]) if busy[i].size else None,
                 std_s=float(busy[i].std()) if busy[i].size else None,
                 bound_s=None,
                 waiting=sum(1 for each in self._waiting.values() if each.number == i),
-                arrived_per_s=float(arrived[i]),
+                arrived_per_s=rate(float(arrived[i]), counted_s),
                 diverted_share=float(routing[i].sum()),
-                load_factor=float(factors[i])
-                if np.isfinite(factors[i]) and busy[i].size
-                else None,
+                load_factor=loads[i] if np.isfinite(factors[i]) and busy[i].size else None,
             )
             for i in reversed(range(CLASSES))
         ]
@@ -320,8 +329,8 @@ class ArqAdmission:
             demand[number] += units
         return demand
 
-    def _rates(self) -> tuple[Floats, Floats]:
-        """(C,) units that arrived per second, and (C, C) shares that were diverted."""
+    def _arrivals(self) -> tuple[Floats, Floats]:
+        """(C,) units that arrived, and (C, C) shares that were diverted."""
         arrived, moved = np.zeros(CLASSES), np.zeros((CLASSES, CLASSES))
         for _, number, units in self._counts.arrived:
             arrived[number] += units
@@ -329,13 +338,14 @@ class ArqAdmission:
             moved[number, to] += units
         # a job may be diverted after its arrival left the window, but no share exceeds 1
         joined = np.maximum(arrived + moved.sum(axis=0), moved.sum(axis=1))
-        return arrived / self._window_s, moved / np.maximum(joined, 1.0)[:, None]
+        return arrived, moved / np.maximum(joined, 1.0)[:, None]
 
     def _follow(self, snapshot: Snapshot, now_s: float) -> None:
         """Note which units are busy; those of a new topology as if they were taken now."""
         free = snapshot.unit_free
+        self._counts.begun_s = min(self._counts.begun_s, now_s)
         if snapshot.topology is not self._topology:
-            self._topology = snapshot.topology
+            self._topology, self._begun_s = snapshot.topology, now_s
             self._since_s = np.where(free, np.nan, now_s)
             self._pool = np.zeros(free.size, dtype=np.int64)
             self._busy = [deque(maxlen=SAMPLES) for _ in range(CLASSES)]
@@ -350,10 +360,10 @@ class ArqAdmission:
         of = np.maximum(pools, 0)[snapshot.topology.unit_server]
         self._pool = np.where(snapshot.unit_free, of, self._pool)
 
-    def _span_s(self, samples: Sequence[tuple[float, float]], now_s: float) -> float:
-        """Return the time that the samples of a pool cover: the window, or less if it was cut."""
+    def _span_s(self, samples: Sequence[tuple[float, float]], now_s: float) -> float | None:
+        """Return the time that the samples of a pool cover; None if it is too short."""
         if len(samples) < SAMPLES:
-            return self._window_s
+            return observed_s(self._begun_s, now_s, self._window_s)
         return min(self._window_s, max(MIN_SPAN_S, now_s - samples[0][0]))
 
     def _forget(self, now_s: float) -> None:

@@ -15,7 +15,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
 from apps.scheduling.core import loss
 from apps.scheduling.core.admission.buckets import BUCKETS, bucket_name, bucket_of
-from apps.scheduling.core.admission.history import FreedUnits, time_until_free, times_in
+from apps.scheduling.core.admission.history import FreedUnits, rate, time_until_free, times_in
 from apps.scheduling.core.admission.types import (
     ADMITTED,
     FORGET_S,
@@ -121,6 +121,7 @@ class BucketAdmission:
     ) -> list[Admitted | Delayed]:
         """Return one verdict per applicant, in order. O(S·N + n·S)."""
         self._follow(snapshot.topology.platform_name)
+        self._freed.begin(now_s)
         view = self._seen(snapshot, facts)
         self._forget(now_s)
         verdicts: list[Admitted | Delayed] = []
@@ -157,6 +158,7 @@ class BucketAdmission:
         return {
             "platforms": self._platforms,
             "freed": self._freed.entries(),
+            "begun_s": self._freed.begun_s,
             "mean": self._mean.tolist(),
             "waiting": {
                 job: (each.units, np.flatnonzero(each.suits).tolist(), each.seen_s)
@@ -167,7 +169,7 @@ class BucketAdmission:
     def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
         """Continue from what `memory` returned; without the history if the platforms changed."""
         self._platforms = tuple(memory["platforms"])
-        self._freed.recall(memory["freed"])
+        self._freed.recall(memory["freed"], memory["begun_s"])
         self._mean = np.array(memory["mean"], dtype=np.float64)
         every = np.arange(self._hashing.buckets)
         self._waiting = {
@@ -179,6 +181,7 @@ class BucketAdmission:
     def state(self, snapshot: Snapshot, facts: TopologyFacts, now_s: float) -> list[QueueState]:
         """Return the buckets as they are now."""
         self._follow(snapshot.topology.platform_name)
+        self._freed.begin(now_s)
         self._forget(now_s)
         view, table = self._seen(snapshot, facts), self._freed.table(now_s)
         span_s = self._freed.span_s(now_s)
@@ -246,7 +249,7 @@ class BucketAdmission:
         return _View(bucket, free, snapshot.server_open)
 
     def _bucket_state(
-        self, bucket: int, view: _View, table: tuple[Floats, Ints], span_s: float
+        self, bucket: int, view: _View, table: tuple[Floats, Ints], span_s: float | None
     ) -> QueueState:
         inside = (view.bucket == bucket) & view.is_open
         of = np.zeros(self._hashing.buckets, dtype=np.bool_)
@@ -258,7 +261,7 @@ class BucketAdmission:
             name=self._hashing.name(bucket),
             servers=int(inside.sum()),
             free_units=int(view.free[inside].sum()),
-            freed_per_s=times.size / span_s,
+            freed_per_s=rate(times.size, span_s),
             mean_s=float(waits.mean()) if is_known else None,
             std_s=float(waits.std()) if is_known else None,
             bound_s=min(self._max_wait_s, _bound_s(waits)) if is_known else None,

@@ -1,5 +1,6 @@
 """Units that were freed recently, and the time until some are freed (Tarcil §4, T7)."""
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.scheduling.core.admission.types import ENOUGH_S
 
 LIMIT: Final = 8192  # freed units that are kept
 MIN_FREED: Final = 20  # fewer tell too little
@@ -20,28 +22,36 @@ class FreedUnits:
     def __init__(self, window_s: float) -> None:
         self.window_s = window_s
         self._freed: deque[tuple[float, int]] = deque(maxlen=LIMIT)
+        self.begun_s = math.inf
+
+    def begin(self, now_s: float) -> None:
+        """Let the history begin, if it has not."""
+        self.begun_s = min(self.begun_s, now_s)
 
     def note(self, cells: Ints, now_s: float) -> None:
         """Note freed units by cell."""
+        self.begin(now_s)
         self._freed.extend((now_s, cell) for cell in cells.tolist())
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all; the history begins again."""
         self._freed.clear()
+        self.begun_s = math.inf
 
     def entries(self) -> list[tuple[float, int]]:
         """Return time and cell of the freed units, in order."""
         return list(self._freed)
 
-    def recall(self, entries: Iterable[Sequence[float]]) -> None:
-        """Continue from what `entries` returned."""
+    def recall(self, entries: Iterable[Sequence[float]], begun_s: float) -> None:
+        """Continue from what `entries` returned, of a history that began at a time."""
         self._freed.clear()
+        self.begun_s = begun_s
         self._freed.extend((now_s, int(cell)) for now_s, cell in entries)
 
-    def span_s(self, now_s: float) -> float:
-        """Return the length of the history: the window, or less if older units were dropped."""
+    def span_s(self, now_s: float) -> float | None:
+        """Return as `observed_s`, or less if older units were dropped."""
         if len(self._freed) < LIMIT:
-            return self.window_s
+            return observed_s(self.begun_s, now_s, self.window_s)
         return min(self.window_s, max(MIN_SPAN_S, now_s - self._freed[0][0]))
 
     def table(self, now_s: float) -> tuple[Floats, Ints]:
@@ -52,6 +62,17 @@ class FreedUnits:
             return np.zeros(0), np.zeros(0, dtype=np.int64)
         times, cells = zip(*self._freed, strict=True)
         return np.array(times), np.array(cells, dtype=np.int64)
+
+
+def observed_s(begun_s: float, now_s: float, window_s: float) -> float | None:
+    """Return the length of a history: its window, or since it began; None if that is too short."""
+    span_s = min(window_s, now_s - begun_s)
+    return span_s if span_s >= min(ENOUGH_S, window_s) else None
+
+
+def rate(events: float, span_s: float | None) -> float | None:
+    """Return events per second; None if they were counted for too short a time."""
+    return None if span_s is None else events / span_s
 
 
 def times_in(table: tuple[Floats, Ints], cells: Bools) -> Floats:

@@ -4,7 +4,7 @@ S servers, N = 10 sources. Times are seconds of the jobs' clock.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
@@ -17,6 +17,7 @@ MAX_WAIT_S: Final = 600.0
 STEP_S: Final = 1.0  # a waiting job is evaluated again after it at the earliest
 FORGET_S: Final = 1200.0  # a waiting job that was not evaluated for so long is forgotten
 WINDOW_S: Final = 7200.0  # Tarcil §4: two hours of history
+ENOUGH_S: Final = 600.0  # a shorter history tells no rate
 
 
 class Control(StrEnum):
@@ -83,12 +84,12 @@ class QueueState:
     name : what its units have in common
     servers, free_units : open servers, and free units on them
     freed_per_s : units freed in the window of the history over its length; of the newest ones over
-        their time, if more were freed than are kept
+        their time, if more were freed than are kept; None = the history is too short
     mean_s, std_s : of the time until a unit is freed (bucket), or that units were busy (class);
         None = too few were freed
     bound_s : longest wait for one unit; None = jobs do not wait
     waiting : jobs that wait for its units
-    arrived_per_s : units of jobs of the class; 0 for a bucket
+    arrived_per_s : units of jobs of the class; 0 for a bucket; None = the history is too short
     diverted_share : of the jobs of its queue; 0 for a bucket
     load_factor : of its queue, stable below 1; None = unknown, or a bucket
     """
@@ -96,18 +97,47 @@ class QueueState:
     name: str
     servers: int
     free_units: int
-    freed_per_s: float
+    freed_per_s: float | None
     mean_s: float | None
     std_s: float | None
     bound_s: float | None
     waiting: int
-    arrived_per_s: float = 0.0
+    arrived_per_s: float | None = 0.0
     diverted_share: float = 0.0
     load_factor: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values by name."""
         return asdict(self)
+
+
+def of_all_agents(
+    queues: Sequence[QueueState], requested_per_s: float | None
+) -> Sequence[QueueState]:
+    """Return queues with the rates at which jobs arrive at all agents, and the loads of these.
+
+    A control sees only the jobs that its own agent evaluates, but the units that all agents use.
+    Each class has the share of the requests that it has among the jobs of this agent. Both values
+    are proportional to the requests.
+
+    Parameters
+    ----------
+    requested_per_s : units of all jobs; None = unknown
+    """
+    own = sum(each.arrived_per_s or 0.0 for each in queues)
+    if not own or requested_per_s is None:
+        return queues
+    ratio = requested_per_s / own
+    return [
+        each
+        if each.arrived_per_s is None
+        else replace(
+            each,
+            arrived_per_s=ratio * each.arrived_per_s,
+            load_factor=None if each.load_factor is None else ratio * each.load_factor,
+        )
+        for each in queues
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,14 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.admission.arq import ArqAdmission
 from apps.scheduling.core.admission.pools import CLASSES, class_of, pool_of_servers
-from apps.scheduling.core.admission.types import ADMITTED, Admitted, Applicant, Delayed
+from apps.scheduling.core.admission.types import (
+    ADMITTED,
+    Admitted,
+    Applicant,
+    Delayed,
+    QueueState,
+    of_all_agents,
+)
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.types import RefusalReason, Within
 from tests.scheduling.core.clusters import frozen, idle, request, topology
@@ -211,15 +218,22 @@ def test_the_policy_refuses_jobs_that_lack_units_of_any_quality() -> None:
 
 
 def test_the_state_has_load_factors() -> None:
-    """One unit of class 7 arrived in two hours; pool 7 has five units, busy for 10 s each."""
+    """One unit of class 7 arrived in 1,200 s; pool 7 has five units, busy for 10 s each."""
     snapshot = cluster([1, 0], [60.0, 10.0])
     made = with_history(snapshot)
     seen(made, snapshot, applicant(caused=75.0))
-    rows = made.state(snapshot, TopologyFacts(snapshot.topology), NOW_S)
+    begun_s, topo = NOW_S - 8 * BUSY_S, TopologyFacts(snapshot.topology)
+    early = made.state(snapshot, topo, begun_s + 599.0)
+    assert {(row.freed_per_s, row.arrived_per_s, row.load_factor) for row in early} == {
+        (None, None, None)
+    }
+    rows = made.state(snapshot, topo, begun_s + 1200.0)
     assert [row.name for row in rows][:2] == ["class 9", "class 8"]
     (row,) = (row for row in rows if row.waiting)
     assert (row.name, row.servers, row.free_units, row.mean_s) == ("class 7", 1, 0, BUSY_S)
-    assert row.load_factor == pytest.approx(1 / 7200.0 * BUSY_S / 5)
+    assert row.load_factor == pytest.approx(1 / 1200.0 * BUSY_S / 5)
+    assert row.arrived_per_s == pytest.approx(1 / 1200.0)
+    assert sum(row.freed_per_s or 0.0 for row in rows) == pytest.approx(60 / 1200.0)
     assert rows[0].load_factor is None
 
 
@@ -229,8 +243,8 @@ def test_a_job_that_the_policy_refuses_arrives_and_is_diverted_once() -> None:
     made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
     for again in range(3):
         made.evaluate([applicant(caused=65.0)], snapshot, topo, NOW_S + again)
-    rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 3.0)}
-    assert rows["class 6"].arrived_per_s == pytest.approx(1 / 7200.0)
+    rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 600.0)}
+    assert rows["class 6"].arrived_per_s == pytest.approx(1 / 600.0)
     assert rows["class 6"].diverted_share == 1.0
 
 
@@ -244,7 +258,7 @@ def test_the_rate_of_a_pool_is_of_the_busy_times_that_are_kept() -> None:
         made.evaluate([], full, topo, NOW_S + turn + 0.5)
         made.note_freed(snapshot, np.arange(5), NOW_S + turn + 1.0)
     rows = made.state(snapshot, topo, NOW_S + 150.0)
-    assert sum(row.freed_per_s for row in rows) == pytest.approx(5.0, rel=0.02)
+    assert sum(row.freed_per_s or 0.0 for row in rows) == pytest.approx(5.0, rel=0.02)
 
 
 def test_no_more_jobs_are_diverted_than_joined_a_queue() -> None:
@@ -252,7 +266,23 @@ def test_no_more_jobs_are_diverted_than_joined_a_queue() -> None:
     snapshot = cluster([5], [10.0])
     made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
     counts = {"arrived": [(NOW_S, 3, 4)], "diverted": [(NOW_S + 100.0, 3, 2, 4)]}
-    made.recall({**made.memory(), **counts}, snapshot)
+    made.recall({**made.memory(), **counts, "counted_from_s": NOW_S}, snapshot)
     rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 7250.0)}
     assert rows["class 3"].arrived_per_s == 0.0
     assert rows["class 3"].diverted_share == 1.0
+
+
+def test_the_rates_of_a_class_are_those_of_all_agents() -> None:
+    """This agent evaluates a quarter of the jobs: one of four units a second."""
+    fields = (1, 5, 0.1, 10.0, 1.0, None, 0)
+    mine = [
+        QueueState("class 9", *fields, arrived_per_s=0.75, load_factor=0.3),
+        QueueState("class 8", *fields, arrived_per_s=0.25, load_factor=None),
+        QueueState("class 7", *fields, arrived_per_s=0.0, load_factor=0.0),
+    ]
+    found = of_all_agents(mine, 4.0)
+    assert [row.arrived_per_s for row in found] == [3.0, 1.0, 0.0]
+    assert [row.load_factor for row in found] == [pytest.approx(1.2), None, 0.0]
+    assert of_all_agents(mine, None) == mine
+    idle_since_start = [replace(row, arrived_per_s=None, load_factor=None) for row in mine]
+    assert of_all_agents(idle_since_start, 4.0) == idle_since_start

@@ -171,12 +171,14 @@ def test_the_state_counts_servers_units_and_waiting_jobs() -> None:
     made = control(Control.TARCIL_LSH, snapshot, every_s=8.0)
     verdicts(made, snapshot, applicant())
     facts = TopologyFacts(snapshot.topology)
+    begun_s = NOW_S - 100 * 8.0
+    assert {row.freed_per_s for row in made.state(snapshot, facts, begun_s + 599.0)} == {None}
     rows = [row for row in made.state(snapshot, facts, NOW_S) if row.servers]
     assert [(row.name[:12], row.free_units, row.waiting) for row in rows] == [
         ("0 to 10 poin", 0, 1),
         ("55 to 100 po", 3, 0),
     ]
-    assert rows[0].freed_per_s == 100 / 7200.0
+    assert rows[0].freed_per_s == pytest.approx(100 / 800.0, rel=0.02)
     assert rows[0].mean_s == pytest.approx(4.0, abs=0.05)
     assert rows[0].bound_s == pytest.approx(8.62, abs=0.1)
     assert rows[0].as_json()["waiting"] == 1

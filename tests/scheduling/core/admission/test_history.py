@@ -37,7 +37,8 @@ def test_the_number_of_freed_units_kept_is_limited() -> None:
 def test_the_history_is_as_long_as_the_units_that_are_kept() -> None:
     freed = FreedUnits(100.0)
     freed.note(np.zeros(LIMIT - 1, dtype=np.int64), 50.0)
-    assert freed.span_s(60.0) == 100.0, "no unit was dropped"
+    assert freed.span_s(60.0) is None, "it is too short"
+    assert freed.span_s(151.0) == 100.0, "no unit was dropped"
     freed.note(np.zeros(1, dtype=np.int64), 60.0)
     assert freed.span_s(60.0) == 10.0
     freed.note(np.zeros(LIMIT, dtype=np.int64), 60.0)
