@@ -109,6 +109,50 @@ def test_an_estimate_that_changed_is_added_and_the_earlier_one_is_kept() -> None
     assert before.p50_s > NOW_S + 500.0
 
 
+def runs_for(of: Job, elapsed_s: float, rest_s: float) -> None:
+    """Let a job have run for some seconds, with a progress that predicts the rest."""
+    done, now_s = elapsed_s / (elapsed_s + rest_s), Cluster.objects.get().seen_cluster_s
+    Job.objects.filter(id=of.id).update(
+        state="running", started_s=now_s - elapsed_s, progress=done
+    )
+
+
+def test_a_start_that_is_near_is_estimated_again_when_it_is_postponed_a_little() -> None:
+    """By less than a fifth of the first wait, but by more than the wait that is left."""
+    first, second, _ = busy_server()
+    runs_for(first, 1000.0, 1000.0)
+    estimate()
+    at(NOW_S + 950.0)
+    runs_for(first, 1950.0, 200.0)
+    estimate()
+    before, after = estimates(second)
+    assert before.p50_s == pytest.approx(NOW_S + 1000.0, rel=0.01)
+    assert after.p50_s == pytest.approx(NOW_S + 1150.0, rel=0.01)
+
+
+def test_a_start_that_is_postponed_for_ever_adds_ever_fewer_rows() -> None:
+    """The first estimate is 100,000 s old: of 14 delays of 300 s, each seventh adds a row."""
+    first, second, _ = busy_server()
+    runs_for(first, 1000.0, 20.0)
+    estimate()
+    StartEstimate.objects.update(made_s=NOW_S - 100_000.0)
+    for turn in range(1, 15):
+        at(NOW_S + 300.0 * turn)
+        runs_for(first, 1000.0, 20.0)
+        estimate()
+    assert len(estimates(second)) == 3
+
+
+def test_the_jobs_ahead_of_an_estimate_that_stays_are_counted_again() -> None:
+    first, second, third = busy_server()
+    runs_for(first, 1000.0, 9000.0)
+    estimate()
+    cancel_jobs([second.id])
+    assert estimate() == 0
+    assert [(each.ahead, each.made_s) for each in estimates(third)] == [(0, NOW_S)]
+    assert [each.ahead for each in estimates(second)] == [0]
+
+
 def test_estimates_are_corrected_by_those_of_jobs_that_were_placed_lately() -> None:
     first, second, third = busy_server()
     for late_s in range(60):

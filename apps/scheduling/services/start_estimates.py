@@ -5,7 +5,7 @@ wait for it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -31,15 +31,24 @@ from apps.scheduling.selectors.queue import (
 )
 from apps.scheduling.services.reservations import reservations
 
-CHANGE: Final = 0.2  # of the predicted wait: a smaller change adds no row
+CHANGE: Final = 0.2  # of the predicted wait that is left: a smaller change adds no row
 MIN_CHANGE_S: Final = 10.0  # cluster seconds
+# Of the time since the first estimate of the job: if its start is postponed for ever, the number
+# of its rows grows with the logarithm of this time.
+SLIGHT: Final = 0.02
+CLOSE: Final = 0.1  # of the jobs ahead: a smaller change of their number is not stored
 NEW_DRAWS: Final = 40  # simulations for a job that is not submitted yet
 SCORED: Final = 10_000  # estimates that are scored at once
 
 _LATEST: Final = """
-SELECT e.* FROM unnest(%s::uuid[]) AS d(id), LATERAL (
-    SELECT job_id, made_s, p50_s, p90_s FROM scheduling_startestimate
-    WHERE job_id = d.id ORDER BY id DESC LIMIT 1) e
+SELECT e.*, first.made_s FROM unnest(%s::uuid[]) AS d(id), LATERAL (
+    SELECT job_id, id, ahead, p50_s, p90_s FROM scheduling_startestimate
+    WHERE job_id = d.id ORDER BY id DESC LIMIT 1) e, LATERAL (
+    SELECT made_s FROM scheduling_startestimate WHERE job_id = d.id ORDER BY id LIMIT 1) first
+"""
+_COUNT_AHEAD: Final = """
+UPDATE scheduling_startestimate e SET ahead = d.ahead
+FROM unnest(%s::bigint[], %s::int[]) AS d(id, ahead) WHERE e.id = d.id AND e.is_open
 """
 _STORE: Final = """
 INSERT INTO scheduling_startestimate
@@ -72,6 +81,16 @@ class NewStart(NamedTuple):
 
     p50_s: float | None
     p90_s: float | None
+
+
+class _Latest(NamedTuple):
+    """The newest row of a job; ``first_s`` = when its first row was made."""
+
+    id: int
+    ahead: int
+    p50_s: float | None
+    p90_s: float | None
+    first_s: float
 
 
 class _Estimate(NamedTuple):
@@ -179,9 +198,20 @@ def _finite(value: float) -> float | None:
 
 
 def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
-    """Add the estimates that differ from the last ones of their jobs."""
-    latest = {row[0]: row[1:] for row in fetch_rows(_LATEST, [[e.job for e in estimates]])}
-    new = [each for each in estimates if _differs(each, latest)]
+    """Add the estimates that differ from the last ones of their jobs; update the jobs ahead."""
+    rows = fetch_rows(_LATEST, [[e.job for e in estimates]])
+    latest = {job: _Latest(*row) for job, *row in rows}
+    new, same = [], []
+    for each in estimates:
+        old = latest.get(each.job)
+        if old is None or _differs(each, old, now_s):
+            new.append(each)
+        elif abs(each.ahead - old.ahead) > CLOSE * each.ahead:
+            same.append((old.id, each.ahead))
+    if same:
+        ids, ahead = zip(*sorted(same), strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(_COUNT_AHEAD, [list(ids), list(ahead)])
     if not new:
         return 0
     values: dict[str, Any] = {
@@ -198,14 +228,12 @@ def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
     return len(new)
 
 
-def _differs(new: _Estimate, latest: Mapping[UUID, tuple[Any, ...]]) -> bool:
-    if new.job not in latest:
-        return True
-    made_s, *old = latest[new.job]
-    for before, after in zip(old, new.quantiles[1:3], strict=True):
+def _differs(new: _Estimate, old: _Latest, now_s: float) -> bool:
+    least_s = max(MIN_CHANGE_S, SLIGHT * (now_s - old.first_s))
+    for before, after in zip((old.p50_s, old.p90_s), new.quantiles[1:3], strict=True):
         if before is None or after is None:
             if before is not after:
                 return True
-        elif abs(after - before) > max(MIN_CHANGE_S, CHANGE * (before - made_s)):
+        elif abs(after - before) > max(least_s, CHANGE * (before - now_s)):
             return True
     return False
