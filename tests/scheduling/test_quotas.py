@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, Server
 from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
@@ -419,6 +419,22 @@ def test_administrators_set_quotas_with_an_audit_entry(client: Client) -> None:
     assert "must be at least the 200 guaranteed units, not 100" in problem.content.decode()
     assert patch(guaranteed_units=-1).status_code == 422
     assert patch(guaranteed_units=None, max_units=None).json()["max_units"] is None
+
+
+def test_nothing_is_lent_while_units_that_nobody_is_guaranteed_suffice() -> None:
+    """Web is guaranteed two of eight units: vision borrows the six others first."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision"), project("web", 2)
+    placed(of, vision, 6, by)
+    found = {row.standing.name: row for row in quota_rows(None) or []}
+    assert (found["vision"].standing.borrowed, found[web.name].lent) == (6, 0)
+    placed(of, vision, 1, by)
+    found = {row.standing.name: row for row in quota_rows(None) or []}
+    assert found[web.name].lent == 1
+    Server.objects.filter(used_cores__lt=4).update(state="draining")
+    found = {row.standing.name: row for row in quota_rows(None) or []}
+    assert found[web.name].lent == 2
 
 
 def test_the_database_refuses_a_guarantee_above_the_maximum() -> None:

@@ -122,7 +122,9 @@ class QuotaSerializer(serializers.Serializer[Any]):
     max_units = serializers.IntegerField(allow_null=True)
     used = serializers.IntegerField()
     borrowed = serializers.IntegerField(help_text="Used beyond the guarantee.")
-    lent = serializers.IntegerField(help_text="Guaranteed units that others have borrowed.")
+    lent = serializers.IntegerField(
+        help_text="Guaranteed units that others have borrowed. They borrow other units first."
+    )
     waiting = serializers.IntegerField(help_text="That its waiting jobs request.")
 
 

@@ -78,6 +78,11 @@ SELECT DISTINCT ON (project_id) project_id, id, units, priority, start_s FROM (
 WHERE submitted_s <= %s
 ORDER BY project_id, priority DESC, submitted_s, id
 """
+# jobs may hold units of servers that are not active
+_CAPACITY: Final = """
+SELECT coalesce(sum(CASE WHEN state = 'active' THEN cores ELSE used_cores END), 0)
+FROM inventory_server
+"""
 _ANY: Final = """
 SELECT EXISTS (SELECT FROM accounts_project
                WHERE guaranteed_units IS NOT NULL OR max_units IS NOT NULL)
@@ -131,7 +136,8 @@ def quota_rows(projects: Collection[UUID] | None) -> list[QuotaRow] | None:
     if not has_quotas():
         return None
     known = _standings(_ALL_STANDINGS)
-    of = lent(known)
+    ((capacity,),) = fetch_rows(_CAPACITY)
+    of = lent(known, capacity)
     return [
         QuotaRow(each, of[key])
         for key, each in known.items()

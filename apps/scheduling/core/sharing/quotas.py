@@ -128,14 +128,21 @@ def after_preemption(
     }
 
 
-def lent(standings: Mapping[UUID, Standing]) -> dict[UUID, int]:
+def lent(standings: Mapping[UUID, Standing], capacity: int) -> dict[UUID, int]:
     """Return the unused guaranteed units of each project that others have borrowed.
 
-    Borrowed units are spread over the lenders in proportion to their unused units.
+    Projects first borrow the units that are guaranteed to nobody. What they borrow beyond these is
+    spread over the lenders in proportion to their unused units.
+
+    Parameters
+    ----------
+    capacity : units of the cluster
     """
     unused = {key: max(0, each.guaranteed - each.used) for key, each in standings.items()}
     total = sum(unused.values())
-    borrowed = min(total, sum(each.borrowed for each in standings.values()))
+    free_for_all = max(0, capacity - sum(each.guaranteed for each in standings.values()))
+    borrowed = sum(each.borrowed for each in standings.values()) - free_for_all
+    borrowed = min(total, max(0, borrowed))
     if not borrowed:
         return dict.fromkeys(standings, 0)
     return {key: round(borrowed * units / total) for key, units in unused.items()}

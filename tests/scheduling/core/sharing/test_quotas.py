@@ -61,15 +61,27 @@ def test_a_project_without_a_guarantee_borrows_only() -> None:
 def test_borrowed_units_are_lent_in_proportion_to_what_is_unused() -> None:
     """a borrows 9; b has 10 unused units and c has 20."""
     standings = {A: Standing("a", 1, used=10), B: Standing("b", 10), C: Standing("c", 30, used=10)}
-    assert lent(standings) == {A: 0, B: 3, C: 6}
+    assert lent(standings, 41) == {A: 0, B: 3, C: 6}
     assert standings[A].borrowed == 9
     nobody = {A: Standing("a", 1, used=1), B: Standing("b", 10)}
-    assert lent(nobody) == {A: 0, B: 0}
+    assert lent(nobody, 11) == {A: 0, B: 0}
 
 
 def test_no_more_is_lent_than_is_unused() -> None:
     standings = {A: Standing("a", used=50), B: Standing("b", 10, used=4)}
-    assert lent(standings) == {A: 0, B: 6}
+    assert lent(standings, 54) == {A: 0, B: 6}
+
+
+@pytest.mark.parametrize(
+    ("used", "capacity", "expected"),
+    [(50, 100, 0), (90, 100, 0), (93, 100, 3), (100, 100, 10), (5, 8, 5)],
+    ids=["half", "all that nobody is guaranteed", "more", "all", "more guaranteed than there is"],
+)
+def test_units_that_are_guaranteed_to_nobody_are_borrowed_first(
+    used: int, capacity: int, expected: int
+) -> None:
+    standings = {A: Standing("a", 10), B: Standing("b", used=used)}
+    assert lent(standings, capacity) == {A: expected, B: 0}
 
 
 @pytest.mark.parametrize(
