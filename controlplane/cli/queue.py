@@ -114,16 +114,9 @@ def _admission(state: Mapping[str, Any] | None) -> str:
         for freed in [queue["freed_per_second"]]
         if queue["servers"] or queue["waiting"]
     ]
-    headings = (
-        "UNITS OF",
-        "SERVERS",
-        "FREE",
-        "FREED /MIN",
-        "UNTIL FREE",
-        "BOUND",
-        "WAITING",
-        "LOAD",
-    )
+    has_classes = state["control"] == "arq"
+    of, mean = ("JOBS OF", "BUSY") if has_classes else ("UNITS OF", "UNTIL FREE")
+    headings = (of, "SERVERS", "FREE", "FREED /MIN", mean, "BOUND", "WAITING", "LOAD")
     return columns(headings, shown)
 
 

@@ -91,7 +91,17 @@ def test_the_queue_shows_the_classes_of_the_admission_control(berth: Berth) -> N
     out = berth("queue", "--admission")[1]
     assert re.search(r"class 9 +3 +2 +30.00 +1.0 min +- +1 +0.75", out), out
     assert re.search(r"class 7 +1 +4 +- +- +- +0 +-", out), out
+    assert re.search(r"JOBS OF +SERVERS +FREE +FREED /MIN +BUSY +BOUND", out), out
     assert "class 8" not in out
+
+
+@override_settings(ADMISSION="count")
+def test_the_queue_shows_when_units_of_the_buckets_are_freed(berth: Berth) -> None:
+    factories.cluster()
+    queues = [QueueState("all units", 3, 2, 0.5, 60.0, 9.0, 78.0, 1).as_json()]
+    AdmissionState.objects.create(control="count", agent="a", cluster_s=1.0, queues=queues)
+    out = berth("queue", "--admission")[1]
+    assert re.search(r"UNITS OF +SERVERS +FREE +FREED /MIN +UNTIL FREE +BOUND", out), out
 
 
 def test_a_job_names_its_policy_and_guarantee(berth: Berth) -> None:

@@ -87,7 +87,11 @@ class AdmissionQueueSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Null: not observed for long enough yet."
     )
     mean_seconds = serializers.FloatField(
-        allow_null=True, help_text="Of the time until a unit is freed. Null: too few were freed."
+        allow_null=True,
+        help_text=(
+            "Of a bucket: mean time until a unit is freed. Of a class (arq): mean time that units "
+            "were busy. Null: too few were freed."
+        ),
     )
     std_seconds = serializers.FloatField(allow_null=True)
     bound_seconds = serializers.FloatField(
