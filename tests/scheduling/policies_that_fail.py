@@ -1,7 +1,7 @@
 """Policies of another package that fail in one way each."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pytest
@@ -46,6 +46,10 @@ FAULTS: Final = {
         "the policy theirs failed with TypeError: object of type 'NoneType' has no len()"
     ),
     "cannot-be-made": "the policy theirs failed with OSError: no model file",
+    "lacks-a-field": (
+        "the policy theirs failed with AttributeError: "
+        "'Unfinished' object has no attribute 'draws_sample'"
+    ),
 }
 
 
@@ -66,12 +70,23 @@ class Theirs:
         return self._change(self._policy.place(snapshot, requests, rng))
 
 
+class Unfinished:
+    """``least_loaded`` under another name, without ``draws_sample``."""
+
+    version = 1
+
+    def __init__(self, name: str) -> None:
+        self.name, self.place = name, registry.make("least_loaded").place
+
+
 def install(monkeypatch: pytest.MonkeyPatch, name: str, fault: str) -> None:
     """Add a policy to the registry; ``none`` = without a fault."""
 
     def make() -> Policy:
         if fault == "cannot-be-made":
             raise OSError("no model file")
+        if fault == "lacks-a-field":
+            return cast("Policy", Unfinished(name))
         return Theirs(fault, name=name)
 
     monkeypatch.setitem(registry.POLICIES, name, registry.Entry(make, "a test", "free cores"))

@@ -14,6 +14,7 @@ from apps.scheduling.infrastructure.plugins import PolicyPluginError, load_polic
 from apps.testbed.core.lab_options import OPTIONS
 from controlplane.embedded.launcher import check_policy
 from controlplane.embedded.processes import LauncherError
+from tests.scheduling import policies_that_fail
 from tests.scheduling.policies_that_fail import Theirs
 
 OURS = Entry(lambda: Theirs("none"), "a test", "a coin")
@@ -76,6 +77,21 @@ def test_an_installed_policy_can_be_the_default_and_compared_in_the_lab(
     assert "theirs" in job_limits([], 32).policies
     with pytest.raises(LauncherError, match="Unknown policy 'other'"):
         check_policy("other")
+
+
+@pytest.mark.parametrize("fault", ["cannot-be-made", "lacks-a-field"])
+def test_a_policy_that_cannot_be_made_stops_no_job_of_another_policy(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", fault)
+    limits = job_limits([], 32)
+    assert "theirs" in limits.policies
+    assert "theirs" not in limits.sampling_policies
+    assert {"tarcil", "quietest"} <= {*limits.sampling_policies}
+    assert registry.sampling_policy("theirs") == registry.SAMPLING
+    with pytest.raises(PolicyFailedError) as error:
+        registry.make("theirs")
+    assert error.value.detail == policies_that_fail.FAULTS[fault]
 
 
 def test_a_start_with_an_unusable_policy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

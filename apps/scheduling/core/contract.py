@@ -143,10 +143,11 @@ def _reason(outcome: Placed | Refused, reason: RefusalReason) -> None:
     _expect(outcome.reason is reason, f"refused as {outcome.reason.value}, not {reason.value}")
 
 
-def _has_a_name_and_a_version(make: Make) -> None:
+def _has_its_fields(make: Make) -> None:
     policy = make()
     _expect(policy.name and isinstance(policy.name, str), "name must be a text")
     _expect(policy.version >= 1, f"version must be at least 1, not {policy.version}")
+    _expect(isinstance(policy.draws_sample, bool), "draws_sample must be True or False")
 
 
 def _same_seed_same_outcome(make: Make) -> None:
@@ -389,7 +390,7 @@ CHECKS: Final[Mapping[str, Callable[[Make], None]]] = MappingProxyType(
     {
         check.__name__.strip("_").replace("_", " "): check
         for check in (
-            _has_a_name_and_a_version,
+            _has_its_fields,
             _same_seed_same_outcome,
             _does_not_change_its_input,
             _decides_an_empty_batch,

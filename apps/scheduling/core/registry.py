@@ -15,7 +15,7 @@ from apps.scheduling.core.expected.performance import DEFAULT as OWN
 from apps.scheduling.core.fused import FusedExpected, FusedTarcil
 from apps.scheduling.core.paragon import fused as fused_paragon
 from apps.scheduling.core.paragon import selection as paragon
-from apps.scheduling.core.policy_errors import failures_of
+from apps.scheduling.core.policy_errors import PolicyFailedError, failures_of
 from apps.scheduling.core.quasar import Quasar
 from apps.scheduling.core.tarcil.encoding import Form
 from apps.scheduling.core.types import MAX_SAMPLE, Policy
@@ -332,6 +332,8 @@ def _made(name: str, make: Callable[[], Policy]) -> Policy:
         policy = make()
         if policy.name != name:
             raise ValueError(f"its name is {policy.name!r}, and {name!r} in the registry")
+        if not isinstance(policy.draws_sample, bool):
+            raise TypeError(f"its draws_sample is {policy.draws_sample!r}, not True or False")
         return policy
 
 
@@ -358,9 +360,19 @@ def policy_after(decided: str, policy: str | None, *, sample_size: int | None) -
     return policy or decided
 
 
-@cache
 def draws_sample(name: str) -> bool:
-    """Return whether a policy decides among R candidates drawn at random, not among all units."""
+    """Return whether a policy decides among R candidates drawn at random, not among all units.
+
+    One that cannot be made draws none: only jobs that it decides on wait for its repair.
+    """
+    try:
+        return _draws_sample(name)
+    except PolicyFailedError:
+        return False
+
+
+@cache
+def _draws_sample(name: str) -> bool:
     return make_plain(name).draws_sample
 
 
