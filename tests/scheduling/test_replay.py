@@ -205,6 +205,37 @@ def test_a_guarantee_and_a_measured_rank_are_repeated() -> None:
     assert_identical(*jobs)
 
 
+def decided_together() -> Decision:
+    """The decision on a job of two units on one server, by `tarcil` with R = 1."""
+    build(*"abcdefgh")
+    near = {"constraints": {"locality": "server"}, "policy": "tarcil", "sample_size": 1}
+    (job,) = batch_of(1, known(), **near)
+    work(make_agent("agent-1"))
+    return Decision.objects.get(job=job)
+
+
+def test_a_decision_with_a_locality_is_stored_with_the_units_drawn_and_repeated() -> None:
+    decision = decided_together()
+    assert (decision.units_won, decision.examined, decision.eligible) == (2, 4, 32)
+    assert decision.sample_size == 1
+    assert decision.probability == pytest.approx(0.8)
+    assert_identical(decision.job)
+
+
+def test_a_decision_that_counted_all_units_beside_those_drawn_shows_its_differences() -> None:
+    """As stored by version 2 of the policy."""
+    decision = decided_together()
+    Decision.objects.update(sample_size=2, probability=0.8192, policy_version=2)
+    found = replayed(decision.job)
+    assert {each.field: (each.stored, each.now) for each in found.differences} == {
+        "sample_size": (2, 1),
+        "probability": (0.8192, pytest.approx(0.8)),
+    }
+    assert [(each.field, each.stored, each.now) for each in found.changed] == [
+        ("policy_version", 2, 3)
+    ]
+
+
 def test_a_decision_that_lost_its_commits_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

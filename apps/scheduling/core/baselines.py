@@ -30,7 +30,7 @@ def paragon_sampling(candidates: int = 16) -> AssembledPolicy:
     """
     return AssembledPolicy(
         "paragon_sampling",
-        2,
+        3,
         # R·m units of servers found by hashes of the scores
         sample=hashing.by_hash,
         near=samplers.neighbourhoods,
@@ -64,7 +64,7 @@ def sampling(candidates: int = SAMPLED) -> AssembledPolicy:
     """
     return AssembledPolicy(
         "sampling",
-        2,
+        3,
         sample=samplers.in_order,
         near=samplers.neighbourhoods,
         score=scorers.load,

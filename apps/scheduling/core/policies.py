@@ -243,7 +243,28 @@ class AssembledPolicy:
         seed: int,
         measured: Floats = NO_RANKS,
     ) -> Placed:
-        return _placed(state, request, scored, seed=seed, measured=measured, is_full=self._is_full)
+        eligibility, scores, picked = scored
+        examined = int(scores.units.size) if scores.examined is None else scores.examined
+        is_all = self._is_full or examined >= eligibility.units
+        draws, chance = None, 0.0
+        if not is_all:
+            if request.locality:
+                draws = sample_count(request, eligibility, self._candidates)
+            chance = miss_probability(RANK_THRESHOLD, examined, picked.size, draws)
+        return Placed(
+            job=request.job,
+            units=scores.units[picked].astype(np.int32),
+            candidates=RankedCandidates(scores, picked),
+            examined=examined,
+            eligible=eligibility.units,
+            dropped=eligibility.dropped,
+            rank_threshold=RANK_THRESHOLD,
+            probability=chance,
+            seed=seed,
+            sequence=state.snapshot.sequence,
+            ranks=measured,
+            draws=draws,
+        )
 
 
 def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolicy:
@@ -253,7 +274,7 @@ def tarcil(name: str = "tarcil", *, form: Form = Form.GUARDED) -> AssembledPolic
     """
     return AssembledPolicy(
         name,
-        2,
+        3,
         # R·m of the eligible units, each equally likely
         sample=samplers.uniform,
         # R units and the other eligible units of their server or rack
@@ -346,30 +367,3 @@ def unconstrained(request: Request) -> Request:
     if request.units > 1 or (request.locality is None and request.spread is None):
         return request
     return replace(request, locality=None, spread=None)
-
-
-def _placed(
-    state: BatchState,
-    request: Request,
-    scored: ScoredSample,
-    *,
-    seed: int,
-    measured: Floats,
-    is_full: bool,
-) -> Placed:
-    eligibility, scores, picked = scored
-    examined = int(scores.units.size) if scores.examined is None else scores.examined
-    is_all = is_full or examined >= eligibility.units
-    return Placed(
-        job=request.job,
-        units=scores.units[picked].astype(np.int32),
-        candidates=RankedCandidates(scores, picked),
-        examined=examined,
-        eligible=eligibility.units,
-        dropped=eligibility.dropped,
-        rank_threshold=RANK_THRESHOLD,
-        probability=0.0 if is_all else miss_probability(RANK_THRESHOLD, examined, picked.size),
-        seed=seed,
-        sequence=state.snapshot.sequence,
-        ranks=measured,
-    )

@@ -225,13 +225,16 @@ class Placed:
     eligible : number of units that passed the filters
     dropped : number of units rejected by each filter; a unit counts for the first that rejects it
     rank_threshold : x of the guarantee
-    probability : chance that a chosen unit lies outside the best 1 - x of the eligible units
+    probability : chance that a chosen unit lies outside the best 1 - x of the eligible units; with
+        ``draws``, that all units drawn do
     seed : 63-bit seed of the decision; with the snapshot and the request it repeats the decision
         exactly
     sequence : change-log number of the snapshot
     ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless
         requested
     wanted : units that the policy decided on, where it chooses their number; None = as requested
+    draws : units drawn at random whose places were examined, with a locality; None = all units
+        examined were drawn, or none
     """
 
     job: str
@@ -246,6 +249,7 @@ class Placed:
     sequence: int
     ranks: Floats
     wanted: int | None = None
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

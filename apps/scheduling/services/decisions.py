@@ -12,7 +12,7 @@ from apps.common.infrastructure.database import copy_binary_rows
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core.records.candidate_record import pack_candidates
 from apps.scheduling.core.sizing.sizes import Sized
-from apps.scheduling.core.types import Placed
+from apps.scheduling.core.types import Placed, Refused
 from apps.scheduling.models import Decision, Outcome
 from apps.scheduling.services.allocation_store import Grant
 from apps.scheduling.services.batches import BatchPlace
@@ -151,7 +151,7 @@ def _placed_row(
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(placed.seed, placed.sequence, sized_job.profile_id, _PLACED),
         *(reason, units, len(grant.positions)),
-        *(per_unit(placed.examined, asked), placed.examined, placed.eligible),
+        *(per_unit(placed, asked), placed.examined, placed.eligible),
         *(sized_job.topology.server_id.size, placed.dropped, candidates),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
@@ -163,9 +163,11 @@ def _placed_row(
     )
 
 
-def per_unit(examined: int, units: int) -> int:
-    """Return R, the number of candidates per unit."""
-    return max(1, round(examined / units))
+def per_unit(outcome: Placed | Refused, units: int) -> int:
+    """Return R: the number of candidates per unit, or of those drawn for a job with a locality."""
+    if isinstance(outcome, Placed) and outcome.draws is not None:
+        return outcome.draws
+    return max(1, round(outcome.examined / units))
 
 
 def refusal_rows(
@@ -192,7 +194,7 @@ def _refusal_row(
         *(agent.name, agent.policy, agent.policy_version, agent.code_version),
         *(result.seed if result else 0, result.sequence if result else 0, refusal.profile_id),
         *(outcome.value, refusal.reason.value, refusal.units, 0),
-        per_unit(result.examined, max(1, refusal.units)) if result else 0,
+        per_unit(result, max(1, refusal.units)) if result else 0,
         *(result.examined if result else 0, result.eligible if result else 0),
         *(servers_total, result.dropped if result else {}, candidates),
         *(lost.rank_threshold if lost else 0.8, lost.probability if lost else 1.0),

@@ -168,7 +168,7 @@ def _repeated_fields(
         "examined": outcome.examined,
         "eligible": outcome.eligible,
         "servers_total": topology.server_id.size,
-        "sample_size": per_unit(outcome.examined, asked),
+        "sample_size": per_unit(outcome, asked),
         "dropped": outcome.dropped,
     }
     if isinstance(outcome, Refused):

@@ -29,13 +29,18 @@ def sample_size(x: float, p: float, *, top_free_share: float = 1.0, cap: int = M
 
 
 @lru_cache(maxsize=4096)
-def miss_probability(x: float, examined: int, units: int = 1) -> float:
+def miss_probability(x: float, examined: int, units: int = 1, draws: int | None = None) -> float:
     """Return the probability that the worst of the ``units`` best candidates has D < x.
 
     x^R for one unit of R candidates (Tarcil Eq. 6). For m units of n = R·m candidates, the
     probability that fewer than m are in the best 1 - x: Σ_{i<m} C(n, i) (1-x)^i x^(n-i). Assumes
     independent draws; drawing without replacement is slightly better.
+
+    With a locality, R units are ``draws``, and ``examined`` are all units of their places. Those
+    of one place are alike, so that only the draws count: x^R.
     """
+    if draws is not None:
+        examined, units = draws, 1
     units = min(units, examined)
     return math.fsum(
         math.comb(examined, i) * (1.0 - x) ** i * x ** (examined - i) for i in range(units)

@@ -156,6 +156,7 @@ def with_guarantee(placed: Placed, sampling: Sampling) -> Placed:
     if sampling.guarantee is None:
         return placed
     x = sampling.guarantee.rank_threshold
-    is_certain = placed.probability == 0.0
-    chance = 0.0 if is_certain else miss_probability(x, placed.examined, placed.units.size)
+    chance = placed.probability  # 0 if it compared everything
+    if chance > 0.0:
+        chance = miss_probability(x, placed.examined, placed.units.size, placed.draws)
     return replace(placed, rank_threshold=x, probability=chance)

@@ -19,11 +19,11 @@ from apps.scheduling.core.tarcil.job_sampling import (
     top_free_share,
     with_guarantee,
 )
-from apps.scheduling.core.types import Placed, Request
+from apps.scheduling.core.types import Placed, Request, Within
 from apps.workloads.core.guarantees import QualityGuarantee
 from apps.workloads.core.spec import JobSpec
 from apps.workloads.core.targets import BestEffort
-from tests.scheduling.core.clusters import frozen, idle, request, topology
+from tests.scheduling.core.clusters import frozen, idle, loaded, request, topology
 
 STRICT = QualityGuarantee(0.8, 1e-3)
 
@@ -113,6 +113,20 @@ def test_the_probability_is_about_the_rank_threshold_of_the_job() -> None:
     (every,) = least_loaded().place(snapshot, [request()], rng)
     assert isinstance(every, Placed)
     assert with_guarantee(every, chosen).probability == 0.0
+
+
+def test_a_guarantee_holds_for_a_job_with_a_locality() -> None:
+    """R units are drawn, whose servers have many more: only the R count."""
+    snapshot = loaded(topology((16,) * 100), 0.64, np.random.default_rng(5))
+    wish = QualityGuarantee(0.8, 0.01)
+    chosen = sampling(job(guarantee=wish), snapshot)
+    spec = request(4, locality=Within.SERVER, sample_size=chosen.size)
+    (placed,) = tarcil().place(snapshot, [spec], np.random.default_rng(1))
+    assert isinstance(placed, Placed)
+    assert chosen.size is not None
+    assert placed.examined > chosen.size
+    assert with_guarantee(placed, chosen).probability == 0.8**chosen.size <= wish.probability
+    assert wish.probability < 0.8**8  # R = 8 would break it
 
 
 def test_limits_name_the_policies_that_jobs_may_use() -> None:

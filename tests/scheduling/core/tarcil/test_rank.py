@@ -4,7 +4,7 @@ from scipy.stats import hypergeom
 
 from apps.scheduling.core import policies
 from apps.scheduling.core.registry import make
-from apps.scheduling.core.types import Placed, Policy
+from apps.scheduling.core.types import Placed, Policy, Within
 from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 SIZES = tuple([4, 8, 16] * 100)
@@ -42,6 +42,46 @@ def test_ties_do_not_distort_the_distribution() -> None:
     outcomes = [policy.place(snapshot, [spec], rng)[0] for _ in range(2000)]
     ranks = np.sort([o.ranks[0] for o in outcomes if isinstance(o, Placed)])
     assert largest_distance(ranks, 8) < 0.044
+
+
+def with_locality(policy: Policy, units: int, sample: int, decisions: int) -> list[Placed]:
+    """Jobs on one server each, on 100 servers of 16 units; a third of all is free."""
+    rng = np.random.default_rng(5)
+    snapshot = loaded(topology((16,) * 100), 0.64, rng)
+    outcomes = []
+    for _ in range(decisions):
+        spec = request(
+            *(units,),
+            caused=rng.uniform(0, 90, 10),
+            locality=Within.SERVER,
+            sample_size=sample,
+            measure_rank=True,
+        )
+        outcomes += policy.place(snapshot, [spec], rng)
+    return [outcome for outcome in outcomes if isinstance(outcome, Placed)]
+
+
+@pytest.mark.parametrize("policy", [make("tarcil"), policies.tarcil()], ids=["compiled", "parts"])
+@pytest.mark.parametrize(("units", "sample"), [(2, 8), (4, 8), (4, 3), (4, 16)])
+def test_the_stated_chance_holds_for_jobs_with_a_locality(
+    policy: Policy, units: int, sample: int
+) -> None:
+    """The units beside those drawn are equally good: they do not count as draws."""
+    outcomes = with_locality(policy, units, sample, 1000)
+    stated = 0.8**sample
+    assert {(outcome.draws, outcome.probability) for outcome in outcomes} == {(sample, stated)}
+    assert all(outcome.examined > 2 * sample for outcome in outcomes)
+    missed = np.mean([outcome.ranks.min() < 0.8 for outcome in outcomes])
+    # four deviations of a share of 1,000
+    assert abs(missed - stated) < 4.0 * np.sqrt(stated * (1.0 - stated) / 1000)
+
+
+def test_a_sample_with_a_locality_that_is_widened_is_no_sample() -> None:
+    snapshot = idle(topology((30, 1, 1, 1), racks=1))
+    spec = request(3, locality=Within.RACK, spread=Within.SERVER, sample_size=1)
+    (outcome,) = make("tarcil").place(snapshot, [spec], np.random.default_rng(1))
+    assert isinstance(outcome, Placed)
+    assert (outcome.draws, outcome.probability) == (None, 0.0)
 
 
 def test_a_full_sample_finds_the_best_unit() -> None:
