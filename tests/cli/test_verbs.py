@@ -105,10 +105,10 @@ def test_the_queue_shows_when_units_of_the_buckets_are_freed(berth: Berth) -> No
 
 
 def test_a_job_names_its_policy_and_guarantee(berth: Berth) -> None:
-    job = submit(berth, "--policy", "random", "--guarantee", "0.8,0.01")
+    job = submit(berth, "--policy", "quietest", "--guarantee", "0.8,0.01")
     spec = json.loads(berth("get", job, "-o", "json")[1])["spec"]
     assert spec["guarantee"] == {"rank_threshold": 0.8, "probability": 0.01}
-    assert (spec["policy"], spec["sample_size"]) == ("random", None)
+    assert (spec["policy"], spec["sample_size"]) == ("quietest", None)
     sampled = submit(berth, "--sample-size", "16")
     assert json.loads(berth("get", sampled, "-o", "json")[1])["spec"]["sample_size"] == 16
     with pytest.raises(SystemExit, match="2"):

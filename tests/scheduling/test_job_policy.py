@@ -49,9 +49,12 @@ def test_a_job_that_asks_for_a_sample_is_decided_by_a_policy_that_draws_one() ->
     build(*"abcdefgh")
     asked = [decided(sample_size=4), decided(guarantee=GUARANTEE)]
     assert [decision.policy for decision in asked] == ["tarcil", "tarcil"]
-    assert decided(sample_size=4, policy="roomiest").policy == "roomiest"
+    assert decided(sample_size=4, policy="sampling").policy == "sampling"
     with override_settings(DEFAULT_POLICY="quietest"):
         assert decided(sample_size=4).policy == "quietest"
+    with override_settings(DEFAULT_POLICY="random"):
+        chosen = decided(guarantee=GUARANTEE)
+    assert (chosen.policy, chosen.examined) == ("tarcil", chosen.sample_size)
 
 
 def test_jobs_of_one_batch_are_decided_by_their_policies() -> None:

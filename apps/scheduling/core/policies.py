@@ -73,7 +73,7 @@ class AssembledPolicy:
     ) -> None:
         self._name, self._version = name, version
         self.sample, self.near, self.score = sample, near, score
-        self._is_full = is_full
+        self._is_full, self._compares = is_full, True
         self.gains_enough: GainsEnough | None = None
         self.size: Callable[[Request], int] | None = None
         self._candidates = DEFAULT_SAMPLE
@@ -94,6 +94,11 @@ class AssembledPolicy:
         self._candidates = candidates
         return self
 
+    def comparing_none(self) -> Self:
+        """Take units whose scores do not tell them apart: R has no meaning."""
+        self._compares = False
+        return self
+
     @property
     def name(self) -> str:
         """Name in the registry."""
@@ -106,8 +111,8 @@ class AssembledPolicy:
 
     @property
     def draws_sample(self) -> bool:
-        """Whether it decides among R candidates drawn at random, not among all units."""
-        return not self._is_full
+        """Whether it compares R candidates drawn at random: not all units, and not none."""
+        return self._compares and not self._is_full
 
     def place(
         self, snapshot: Snapshot, requests: Sequence[Request], rng: np.random.Generator
@@ -247,7 +252,10 @@ class AssembledPolicy:
         examined = int(scores.units.size) if scores.examined is None else scores.examined
         is_all = self._is_full or examined >= eligibility.units
         draws, chance = None, 0.0
-        if not is_all:
+        if not is_all and not self._compares:
+            random = 1 if request.locality else picked.size  # units of one place are alike
+            chance = miss_probability(RANK_THRESHOLD, random, random)
+        elif not is_all:
             if request.locality:
                 draws = sample_count(request, eligibility, self._candidates)
             chance = miss_probability(RANK_THRESHOLD, examined, picked.size, draws)
@@ -316,11 +324,11 @@ def at_random() -> AssembledPolicy:
     """Random eligible units, each equally likely."""
     return AssembledPolicy(
         "random",
-        2,
+        3,
         sample=samplers.uniform_once,
         near=samplers.neighbourhoods,
         score=scorers.coin,
-    )
+    ).comparing_none()
 
 
 def roomiest() -> AssembledPolicy:
@@ -331,13 +339,13 @@ def roomiest() -> AssembledPolicy:
     """
     return AssembledPolicy(
         "roomiest",
-        1,
+        2,
         # some servers drawn from the best fifth
         sample=samplers.roomiest,
         near=samplers.roomiest,
         # their units are equally good
         score=scorers.coin,
-    )
+    ).comparing_none()
 
 
 def _refuse_all(

@@ -361,7 +361,7 @@ def policy_after(decided: str, policy: str | None, *, sample_size: int | None) -
 
 
 def draws_sample(name: str) -> bool:
-    """Return whether a policy decides among R candidates drawn at random, not among all units.
+    """Return whether a policy compares R candidates drawn at random.
 
     One that cannot be made draws none: only jobs that it decides on wait for its repair.
     """

@@ -286,7 +286,7 @@ class Policy(Protocol):
 
     @property
     def draws_sample(self) -> bool:
-        """Whether it decides among R candidates drawn at random, not among all units."""
+        """Whether it compares R candidates drawn at random: not all units, and not none."""
         ...
 
     def place(

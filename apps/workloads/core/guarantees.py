@@ -103,9 +103,11 @@ def _refuse_sample(
     at: str,
     problems: Problems,
 ) -> None:
-    """Report R or a guarantee beside a policy that rates all eligible units."""
+    """Report R or a guarantee beside a policy that does not compare R candidates."""
     others = ", ".join(limits.sampling_policies)
     for name, value in (("sample_size", size), ("guarantee", guarantee)):
         if value is not None:
-            detail = f"{policy} rates all eligible units; {name} needs null or one of {others}"
+            detail = (
+                f"{policy} does not compare R candidates; {name} needs null or one of {others}"
+            )
             problems.append(problem(f"{at}/{name}", "contradiction", detail))

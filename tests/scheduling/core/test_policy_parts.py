@@ -1,6 +1,7 @@
 """Behaviour of single policy parts beyond the common contract."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,6 +116,21 @@ def test_least_loaded_has_no_miss_probability() -> None:
     snapshot = idle(topology((4,) * 50))
     outcome = placed(make("least_loaded"), snapshot, request())
     assert (outcome.probability, outcome.eligible) == (0.0, 200)
+
+
+@pytest.mark.parametrize("name", ["random", "roomiest"])
+@pytest.mark.parametrize(
+    ("fields", "chance"),
+    [({}, 0.8), ({"units": 2}, 1.0 - 0.2**2), ({"units": 2, "locality": Within.SERVER}, 0.8)],
+    ids=["one", "two", "together"],
+)
+def test_units_taken_without_a_comparison_have_the_chance_of_random_ones(
+    name: str, fields: dict[str, Any], chance: float
+) -> None:
+    snapshot = idle(topology((4,) * 50))
+    outcome = placed(make(name), snapshot, request(**fields))
+    assert outcome.probability == pytest.approx(chance)
+    assert outcome.draws is None
 
 
 def test_a_sample_too_narrow_for_the_spread_is_widened() -> None:

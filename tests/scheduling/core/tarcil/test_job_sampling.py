@@ -137,6 +137,13 @@ def test_limits_name_the_policies_that_jobs_may_use() -> None:
     assert few.sample_size(0.9, 1e-3) == 66  # without the limit
 
 
+def test_only_policies_that_compare_a_sample_take_r_or_a_guarantee() -> None:
+    assert job_limits([], 32).sampling_policies == (
+        *("paragon_sampling", "quietest", "sampling"),
+        *("tarcil", "tarcil_monotone", "tarcil_printed"),
+    )
+
+
 @pytest.mark.parametrize(
     ("free", "size", "needed"),
     [
