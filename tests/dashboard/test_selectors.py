@@ -384,14 +384,26 @@ def test_a_refusal_promises_nothing() -> None:
     assert explanation.explanation(refused).guarantee is None
 
 
-def test_live_quality_takes_ranked_one_unit_decisions_of_the_size() -> None:
+def test_live_quality_takes_ranked_one_unit_decisions_of_the_size_and_the_policy() -> None:
     job = factories.job()
+    factories.decision(job, rank=0.3, policy="sampling")
     factories.decision(job, rank=0.9)
     factories.decision(job, rank=0.5)
     factories.decision(job, rank=0.1, units=4)
     factories.decision(job, rank=0.2, sample_size=16)
     factories.decision(job)
     assert sampling.quality("8", "live").ranks.tolist() == [0.5, 0.9]
+
+
+def test_ranks_of_other_policies_say_nothing_about_a_decision() -> None:
+    """Those of hashed candidates do not follow x^R."""
+    job = factories.job()
+    for rank in np.linspace(0.01, 0.2, sampling.ENOUGH_RANKS):
+        factories.decision(job, rank=rank, policy="paragon_sampling")
+        factories.decision(job, rank=rank, policy="paragon_sampling", sample_size=16)
+    bound = explanation.explanation(factories.decision(job, rank=0.9)).guarantee
+    assert bound is not None
+    assert (bound.holds, bound.check) == (None, "1 measured ranks; 35 are needed")
 
 
 def test_checked_quality_is_the_newest_run() -> None:

@@ -346,7 +346,7 @@ def _guarantee(decision: Decision) -> Guarantee:
     alternatives = tuple(
         f"R = {more}: {formats.percent(x**more, 2)}" for more in SAMPLE_SIZES if more > r
     )
-    ranks = comparable_ranks(r)
+    ranks = comparable_ranks(decision.policy, r)
     measured = largest_distance(ranks, r)
     limit = kolmogorov_limit(ranks.size)
     enough = ranks.size >= ENOUGH_RANKS

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
 from apps.dashboard.figures.quality_cdf import QualityCdf, kolmogorov_limit, largest_distance
+from apps.scheduling.core.registry import sampling_policy
 from apps.scheduling.models import Decision
+from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.testbed.models import SamplingCheck
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
 
@@ -19,9 +21,9 @@ THRESHOLD = 0.8
 def guarantee(decision: Decision) -> QualityCdf:
     """Return the promise of one decision and the measured ranks."""
     r = decision.sample_size
-    own = _live_ranks(r).size >= ENOUGH_RANKS
+    own = _live_ranks(decision.policy, r).size >= ENOUGH_RANKS
     return _cdf(
-        comparable_ranks(r),
+        comparable_ranks(decision.policy, r),
         r,
         threshold=decision.rank_threshold,
         source="Live decisions" if own else f"Live decisions of any R, converted to R = {r}",
@@ -29,7 +31,10 @@ def guarantee(decision: Decision) -> QualityCdf:
 
 
 def quality(sample_size: str, source: str) -> QualityCdf:
-    """Return measured ranks at one sample size, of the offline check or of live decisions."""
+    """Return measured ranks at one sample size, of the offline check or of live decisions.
+
+    Both are of the policy that decides on jobs that ask for a sample.
+    """
     r = (
         int(sample_size)
         if sample_size in {str(size) for size in SAMPLE_SIZES}
@@ -37,7 +42,8 @@ def quality(sample_size: str, source: str) -> QualityCdf:
     )
     if source == "check":
         return _checked(r)
-    return _cdf(_live_ranks(r), r, threshold=THRESHOLD, source="Live decisions")
+    ranks = _live_ranks(sampling_policy(policy_in_use()), r)
+    return _cdf(ranks, r, threshold=THRESHOLD, source="Live decisions")
 
 
 def _cdf(ranks: NDArray[np.float64], r: int, *, threshold: float, source: str) -> QualityCdf:
@@ -71,25 +77,28 @@ def _checked(r: int) -> QualityCdf:
     )
 
 
-def comparable_ranks(sample_size: int) -> NDArray[np.float64]:
-    """Return ranks at a sample size; if there are few, those of all sizes converted to it.
+def comparable_ranks(policy: str, sample_size: int) -> NDArray[np.float64]:
+    """Return a policy's ranks at a sample size; if there are few, those of all sizes converted.
 
     A rank D at R' that follows its promise has D^R' uniform, so D^(R'/R) follows the promise of R.
     """
-    own = _live_ranks(sample_size)
+    own = _live_ranks(policy, sample_size)
     if own.size >= ENOUGH_RANKS:
         return own
-    rows = Decision.objects.filter(rank__isnull=False, units=1, sample_size__gt=0)
+    rows = Decision.objects.filter(policy=policy, rank__isnull=False, units=1, sample_size__gt=0)
     pairs = rows.order_by("-at").values_list("rank", "sample_size")[:LAST_RANKED]
     table = np.array(list(pairs), dtype=float).reshape(-1, 2)
     return np.sort(table[:, 0] ** (table[:, 1] / sample_size))
 
 
-def _live_ranks(sample_size: int) -> NDArray[np.float64]:
-    """Return the latest ranks at a sample size, ascending; one-unit jobs only, as for x^R."""
-    rows = Decision.objects.filter(sample_size=sample_size, rank__isnull=False, units=1).order_by(
-        "-at"
-    )
+def _live_ranks(policy: str, sample_size: int) -> NDArray[np.float64]:
+    """Return a policy's latest ranks at a sample size, ascending; one-unit jobs only, as for x^R.
+
+    Other policies may not draw uniformly.
+    """
+    rows = Decision.objects.filter(
+        policy=policy, sample_size=sample_size, rank__isnull=False, units=1
+    ).order_by("-at")
     return np.sort(np.array(rows.values_list("rank", flat=True)[:LAST_RANKED], dtype=float))
 
 

@@ -64,10 +64,10 @@ def sampling(candidates: int = SAMPLED) -> AssembledPolicy:
     """
     return AssembledPolicy(
         "sampling",
-        3,
+        4,
         sample=samplers.in_order,
         near=samplers.neighbourhoods,
-        score=scorers.load,
+        score=partial(scorers.load, is_sample=True),
     ).drawing(candidates)
 
 

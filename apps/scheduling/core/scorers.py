@@ -84,17 +84,26 @@ def tarcil(
     )
 
 
-def load(state: BatchState, request: Request, units: Ints, seed: int) -> Scores:
+def load(
+    state: BatchState, request: Request, units: Ints, seed: int, *, is_sample: bool = False
+) -> Scores:
     """Score units by the share of cores left on the server, then of memory.
 
     ``units`` must be ascending: the j-th free unit of a server with b of M busy scores 1 - (b + j)
     / M, so that a job of many units fills the cluster evenly. Source: Paragon §5 "least-loaded"
     (P13).
+
+    Parameters
+    ----------
+    is_sample : all units of a server score as its first for a job of one unit, so that the rank of
+        a unit does not depend on which others were drawn
     """
     topology = state.snapshot.topology
     servers = topology.unit_server[units]
     first = np.searchsorted(servers, servers)
     nth = np.arange(units.size) - first + 1
+    if is_sample and request.units == 1:
+        nth[:] = 1
     size = topology.server_units[servers]
     left = 1.0 - (size - state.free_count[servers] + nth) / size
     memory = state.server_free[servers, 0] / topology.server_capacity[servers, 0]
