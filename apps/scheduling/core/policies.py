@@ -254,7 +254,7 @@ class AssembledPolicy:
         draws, chance = None, 0.0
         if not is_all and not self._compares:
             random = 1 if request.locality else picked.size  # units of one place are alike
-            chance = miss_probability(RANK_THRESHOLD, random, random)
+            draws, chance = 1, miss_probability(RANK_THRESHOLD, random, random)
         elif not is_all:
             if request.locality:
                 draws = sample_count(request, eligibility, self._candidates)

@@ -225,16 +225,16 @@ class Placed:
     eligible : number of units that passed the filters
     dropped : number of units rejected by each filter; a unit counts for the first that rejects it
     rank_threshold : x of the guarantee
-    probability : chance that a chosen unit lies outside the best 1 - x of the eligible units; with
-        ``draws``, that all units drawn do
+    probability : chance that a chosen unit lies outside the best 1 - x of the eligible units; that
+        all units drawn do, with a locality
     seed : 63-bit seed of the decision; with the snapshot and the request it repeats the decision
         exactly
     sequence : change-log number of the snapshot
     ranks : (k,) rank D of each chosen unit among the eligible ones, 1 = the best; empty unless
         requested
     wanted : units that the policy decided on, where it chooses their number; None = as requested
-    draws : units drawn at random whose places were examined, with a locality; None = all units
-        examined were drawn, or none
+    draws : R, where it is not examined / m: units drawn whose places were examined, with a
+        locality; 1 for units taken at random without a comparison
     """
 
     job: str

@@ -164,7 +164,7 @@ def _placed_row(
 
 
 def per_unit(outcome: Placed | Refused, units: int) -> int:
-    """Return R: the number of candidates per unit, or of those drawn for a job with a locality."""
+    """Return R, the number of candidates per unit; with a locality, the number of draws."""
     if isinstance(outcome, Placed) and outcome.draws is not None:
         return outcome.draws
     return max(1, round(outcome.examined / units))

@@ -130,7 +130,7 @@ def test_units_taken_without_a_comparison_have_the_chance_of_random_ones(
     snapshot = idle(topology((4,) * 50))
     outcome = placed(make(name), snapshot, request(**fields))
     assert outcome.probability == pytest.approx(chance)
-    assert outcome.draws is None
+    assert outcome.draws == 1
 
 
 def test_a_sample_too_narrow_for_the_spread_is_widened() -> None:
