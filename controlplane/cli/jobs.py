@@ -337,7 +337,8 @@ def _why_table(response: Mapping[str, Any]) -> str:
         # without examined units there is no guarantee
         if sample["units_examined"]:
             known = decision["guarantee"]
-            lines.append(f"  {known['statement']}, assuming {known['assumption']}")
+            assuming = f", assuming {known['assumption']}" if known["assumption"] else ""
+            lines.append(f"  {known['statement']}{assuming}")
         lines += requested_guarantee(decision["guarantee"].get("requested"))
     if response.get("diagnosis"):
         lines += ["", *diagnosis_lines(response["diagnosis"])]

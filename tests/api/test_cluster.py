@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.inventory.models import Change, Server, ServerReading
+from apps.scheduling.models import Decision
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.cluster import build_cluster, place
@@ -158,6 +159,11 @@ def test_a_placed_job_is_explained_from_its_decision(api: APIClient) -> None:
     assert explanation["decision"]["id"] == str(decision.pk)
     assert explanation["decision"]["guarantee"]["statement"] == (
         "P(one of the best 2 of 8 is outside the top 20%) = 0.168"
+    )
+    Decision.objects.update(probability=0.0)
+    explanation = api.get(f"/api/v1/jobs/{job}/explanation/").json()
+    assert explanation["decision"]["guarantee"]["statement"] == (
+        "8 of 10 eligible units were examined: no other can be better"
     )
 
 

@@ -14,7 +14,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.scheduling.core.admission.types import QueueState
-from apps.scheduling.models import AdmissionState
+from apps.scheduling.models import AdmissionState, Decision
 from apps.workloads.core.archives import members
 from apps.workloads.models import Job
 from apps.workloads.selectors import files_of
@@ -320,6 +320,9 @@ def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:
     assert "Placed by tarcil: 2 units on srv-1." in out
     assert "P(one of the best 2 of 8 is outside the top 20%) = 0.168" in out
     assert "SERVER" in out
+    Decision.objects.update(probability=0.0)
+    out = berth("why", job)[1]
+    assert "  8 of 10 eligible units were examined: no other can be better\n" in out
 
 
 def test_a_job_below_its_target_is_explained_with_its_suspects(berth: Berth) -> None:

@@ -14,7 +14,6 @@ from apps.dashboard.selectors import (
     frames,
     jobs,
     overview,
-    sampling,
     servers,
     utilisation,
 )
@@ -30,7 +29,6 @@ from apps.dashboard.selectors.job_facts import (
 from apps.execution.models import JobSample
 from apps.inventory.models import ServerState
 from apps.profiling.models import ProfilingRun
-from apps.testbed.models import SamplingCheck
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 from apps.workloads.selectors import job_counts, submission_of
@@ -367,57 +365,6 @@ def test_an_explanation_reads_the_decision_alone() -> None:
     assert shown.noisy == 1
     assert [(d.text, d.units) for d in shown.dropped] == [("allocated to other jobs", 60)]
     assert shown.shown_sources == (0, 1, 2)
-
-
-def test_the_guarantee_says_chance_and_condition() -> None:
-    bound = explanation.explanation(factories.decision(factories.job())).guarantee
-    assert bound is not None
-    assert bound.statement == (
-        "8 of 100 examined: 16.8 % chance that the best is outside the top 20 %"
-    )
-    assert bound.formula == "x⁸ = 0.8⁸ = 0.17 per unit"
-    assert bound.holds is None
-
-
-def test_a_refusal_promises_nothing() -> None:
-    refused = factories.decision(factories.job(), outcome="refused")
-    assert explanation.explanation(refused).guarantee is None
-
-
-def test_live_quality_takes_ranked_one_unit_decisions_of_the_size_and_the_policy() -> None:
-    job = factories.job()
-    factories.decision(job, rank=0.3, policy="sampling")
-    factories.decision(job, rank=0.9)
-    factories.decision(job, rank=0.5)
-    factories.decision(job, rank=0.1, units=4)
-    factories.decision(job, rank=0.2, sample_size=16)
-    factories.decision(job)
-    assert sampling.quality("8", "live").ranks.tolist() == [0.5, 0.9]
-
-
-def test_ranks_of_other_policies_say_nothing_about_a_decision() -> None:
-    """Those of hashed candidates do not follow x^R."""
-    job = factories.job()
-    for rank in np.linspace(0.01, 0.2, sampling.ENOUGH_RANKS):
-        factories.decision(job, rank=rank, policy="paragon_sampling")
-        factories.decision(job, rank=rank, policy="paragon_sampling", sample_size=16)
-    bound = explanation.explanation(factories.decision(job, rank=0.9)).guarantee
-    assert bound is not None
-    assert (bound.holds, bound.check) == (None, "1 measured ranks; 35 are needed")
-
-
-def test_checked_quality_is_the_newest_run() -> None:
-    for distance in (0.2, 0.01):
-        SamplingCheck.objects.create(
-            size=16, decisions=2000, ks_distance=distance, ks_discrete=0.0, xs=[0.5, 1.0],
-            cdf=[0.1, 1.0], load=0.7,
-        )  # fmt: skip
-    measured = sampling.quality("16", "check")
-    assert (measured.samples, measured.distance) == (2000, 0.01)
-
-
-def test_an_unknown_sample_size_is_the_smallest() -> None:
-    assert sampling.quality("7", "live").sample_size == 8
 
 
 # ---- servers ----

@@ -49,7 +49,7 @@ SAME_PREDICTION = 0.02  # launches between decision and prediction change it by 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The sampling guarantee of one decision; trivial if all units were examined."""
+    """The sampling guarantee of one decision; trivial if all units were compared."""
 
     is_exhaustive: bool
     statement: str
@@ -334,10 +334,13 @@ def _dropped(decision: Decision) -> list[tuple[str, int]]:
 def _guarantee(decision: Decision) -> Guarantee:
     x, r = decision.rank_threshold, decision.sample_size
     top = formats.percent(1 - x, 0)
-    if decision.examined >= decision.eligible:
+    examined, eligible = (formats.thousands(n) for n in (decision.examined, decision.eligible))
+    if decision.probability == 0.0 or decision.examined >= decision.eligible:
+        some = f"{examined} of {eligible} eligible units were examined: no other can be better"
+        every = f"All {eligible} eligible units were examined"
         return Guarantee(
             is_exhaustive=True,
-            statement=f"All {formats.thousands(decision.eligible)} eligible units were examined",
+            statement=some if decision.examined < decision.eligible else every,
             formula="The best unit was found with certainty, without sampling.",
             alternatives=(),
             check="",
@@ -354,9 +357,8 @@ def _guarantee(decision: Decision) -> Guarantee:
     return Guarantee(
         is_exhaustive=False,
         statement=(
-            f"{formats.thousands(decision.examined)} of {formats.thousands(decision.eligible)} "
-            f"examined: {_chance(decision.probability)} chance that {best} is outside "
-            f"the top {top}"
+            f"{examined} of {eligible} examined: {_chance(decision.probability)} chance that "
+            f"{best} is outside the top {top}"
         ),
         formula=(
             f"x{superscript(r)} = {x:g}{superscript(r)} = {formats.significant(x**r, 2)} per unit"

@@ -181,7 +181,8 @@ def _guarantee(result: DryRunResult) -> dict[str, Any] | None:
         return None
     return {
         "statement": statement(
-            result.examined, result.rank_threshold, result.probability, result.units or 1
+            *(result.examined, result.eligible, result.rank_threshold, result.probability),
+            result.units or 1,
         ),
         "rank_threshold": result.rank_threshold,
         "probability": result.probability,

@@ -50,7 +50,7 @@ class GuaranteeSerializer(serializers.Serializer[Any]):
     statement = serializers.CharField()
     rank_threshold = serializers.FloatField()
     probability = serializers.FloatField()
-    assumption = serializers.CharField()
+    assumption = serializers.CharField(allow_null=True)
     requested = RequestedGuaranteeSerializer(
         allow_null=True, help_text="Of the job, with the R that it needs."
     )
@@ -198,13 +198,14 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
         "guarantee": {
             "statement": statement(
                 decision.examined,
+                decision.eligible,
                 decision.rank_threshold,
                 decision.probability,
                 decision.units_won,
             ),
             "rank_threshold": decision.rank_threshold,
             "probability": decision.probability,
-            "assumption": "uniform, independent sampling",
+            "assumption": "uniform, independent sampling" if decision.probability else None,
             "requested": decision.guarantee,
         },
         "rank": decision.rank,

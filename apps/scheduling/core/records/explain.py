@@ -61,13 +61,20 @@ def summary(decision: SummaryFacts) -> str:
     return " ".join(parts)
 
 
-def statement(examined: int, rank_threshold: float, probability: float, units: int = 1) -> str:
+def statement(
+    examined: int, eligible: int, rank_threshold: float, probability: float, units: int = 1
+) -> str:
     """Return the guarantee of a decision as a sentence.
 
     Parameters
     ----------
-    probability : that one of the chosen ``units`` lies outside the top share
+    probability : that one of the chosen ``units`` lies outside the top share; 0 = all eligible
+        units were compared, some of which need not be examined
     """
+    if probability == 0.0 and examined >= eligible:
+        return f"All {eligible:,} eligible units were examined"
+    if probability == 0.0:
+        return f"{examined:,} of {eligible:,} eligible units were examined: no other can be better"
     share = f"{1.0 - rank_threshold:.0%}"
     best = "best" if units <= 1 else f"one of the best {units}"
     return f"P({best} of {examined} is outside the top {share}) = {probability:.3g}"

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from apps.scheduling.core.tarcil.guarantee import default_sample, miss_probability, sample_size
+from apps.scheduling.core.types import MAX_SAMPLE, MAX_UNITS
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,9 @@ def test_many_units_miss_when_too_few_candidates_are_good(x: float, n: int, m: i
 
 def test_batch_sampling_takes_r_candidates_per_unit() -> None:
     assert (default_sample(3), default_sample(3, 32)) == (24, 96)
+
+
+@pytest.mark.parametrize("units", [1, 2, MAX_UNITS])
+def test_only_a_choice_among_all_units_has_no_chance_to_miss(units: int) -> None:
+    """The largest sample still has one, which tells a sample from a full comparison."""
+    assert 0.0 < miss_probability(0.8, MAX_SAMPLE * MAX_UNITS, units) < 1e-50
