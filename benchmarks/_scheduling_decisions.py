@@ -159,7 +159,7 @@ def _record_sizes(decided: list[Placed], store: MemoryCluster) -> list[int]:
 
     job: Any = _JOB
     sized_job = SizedJob(job, None, job, _SIZED, job, store.topology)
-    agent = AgentIdentity("agent-1", "expected", 1, "1.0")
+    agent = AgentIdentity("agent-1", "expected", 1, "1.0", draws_sample=False)
     # The store has granted the units already.
     grant = Grant(_JOB.id, _JOB.id, Claim("", [0], [0], [_NONE], whole=False), (0,), (), ())
     won = [(Proposal(sized_job, placed, 1e-4), grant) for placed in decided]

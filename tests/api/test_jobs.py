@@ -59,7 +59,11 @@ def test_policy_and_guarantee_are_stored_and_answered(api: APIClient) -> None:
     guarantee = {"rank_threshold": 0.8, "probability": 0.01}
     body = api.post("/api/v1/jobs/", short(policy="quietest", guarantee=guarantee)).json()
     spec = api.get(f"/api/v1/jobs/{body['metadata']['id']}/").json()["spec"]
-    assert (spec["policy"], spec["sample_size"], spec["guarantee"]) == ("quietest", None, guarantee)
+    assert (spec["policy"], spec["sample_size"], spec["guarantee"]) == (
+        "quietest",
+        None,
+        guarantee,
+    )
     assert api.post("/api/v1/jobs/", {"spec": spec}).status_code == 201
     plain = api.post("/api/v1/jobs/", short(sample_size=32)).json()["spec"]
     assert (plain["policy"], plain["sample_size"], plain["guarantee"]) == (None, 32, None)

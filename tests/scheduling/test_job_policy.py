@@ -185,6 +185,20 @@ def test_a_job_on_which_its_policy_fails_waits_with_a_reason(
     assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
 
 
+@pytest.mark.parametrize(
+    ("draws_sample", "reason"), [(False, "PlacedBestOfAll"), (True, "PlacedBestOfSample")]
+)
+def test_a_placement_by_a_policy_of_another_package_claims_a_sample_only_if_it_draws_one(
+    monkeypatch: pytest.MonkeyPatch, *, draws_sample: bool, reason: str
+) -> None:
+    monkeypatch.setattr(policies_that_fail.Theirs, "draws_sample", draws_sample)
+    policies_that_fail.install(monkeypatch, "theirs", "none")
+    build("a")
+    decision = decided(policy="theirs")
+    assert (decision.policy, decision.reason_code) == ("theirs", reason)
+    assert decision.job.reason_code == reason
+
+
 def only_error(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> LogRecord:

@@ -22,7 +22,7 @@ from tests import factories
 from tests.races import assert_locks_in_order
 from tests.scheduling.world import ME, at_once, build, claimed, proposal, used
 
-AGENTS = [AgentIdentity(f"agent-{i}", "tarcil", 1, "0.1.0") for i in range(4)]
+AGENTS = [AgentIdentity(f"agent-{i}", "tarcil", 1, "0.1.0", draws_sample=True) for i in range(4)]
 
 
 @pytest.fixture

@@ -26,7 +26,9 @@ from apps.workloads.models import Application, Job, WaitingShape
 from tests import factories
 from tests.classification.core.profiles import profile
 
-ME = AgentIdentity(name="agent-1", policy="tarcil", policy_version=1, code_version="0.1.0")
+ME = AgentIdentity(
+    name="agent-1", policy="tarcil", policy_version=1, code_version="0.1.0", draws_sample=True
+)
 CAUSED = np.linspace(10.0, 40.0, N_SOURCES)
 SIZES = {"memory_bytes": 16 * 10**9, "network_bps": 10**9, "storage_bytes": 10**12}
 

@@ -130,7 +130,12 @@ class Deciders:
         return self._named[name]
 
     def _decider(self, policy: Policy, situation: Mapping[str, float] = _ALONE) -> Decider:
-        version = settings.BERTH_VERSION
-        identity = AgentIdentity(self._agent, policy.name, policy.version, version)
+        identity = AgentIdentity(
+            self._agent,
+            policy.name,
+            policy.version,
+            settings.BERTH_VERSION,
+            policy.draws_sample,
+        )
         parameters = {**registry.default_parameters(policy.name), **situation}
         return Decider(policy, identity, parameters)

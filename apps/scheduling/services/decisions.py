@@ -23,18 +23,6 @@ _REASON_OF: Final = {
     "expected": Reason.PLACED_BEST_EXPECTED,
     "least_loaded": Reason.PLACED_LEAST_LOADED,
     "reservation_least_loaded": Reason.PLACED_LEAST_LOADED,
-    **dict.fromkeys(
-        (
-            "dot_product",
-            "heterogeneity_oblivious",
-            "interference_oblivious",
-            "paragon_greedy",
-            "quasar",
-            "reservation_paragon",
-            "slot_rr",
-        ),
-        Reason.PLACED_BEST_OF_ALL,
-    ),
     "autoscale": Reason.PLACED_LEAST_LOADED,
     "node_rr": Reason.PLACED_LEAST_LOADED,
     "random": Reason.PLACED_AT_RANDOM,
@@ -44,7 +32,8 @@ _REASON_OF: Final = {
 
 def placed_reason(agent: AgentIdentity) -> Reason:
     """Return the reason for placements by an agent's policy."""
-    return _REASON_OF.get(agent.policy, Reason.PLACED_BEST_OF_SAMPLE)
+    best = Reason.PLACED_BEST_OF_SAMPLE if agent.draws_sample else Reason.PLACED_BEST_OF_ALL
+    return _REASON_OF.get(agent.policy, best)
 
 
 def predicted_json(sized: Sized) -> dict[str, Any]:

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentIdentity:
-    """Name and versions of an agent, as stored with its decisions."""
+    """Name and versions of an agent, as stored with its decisions.
+
+    Attributes
+    ----------
+    draws_sample : of its policy; placements say whether they are the best of a sample or of all
+    """
 
     name: str
     policy: str
     policy_version: int
     code_version: str
+    draws_sample: bool
 
 
 class CopyVersion(NamedTuple):
