@@ -9,13 +9,13 @@ from django.utils import timezone
 from apps.inventory.models import Cluster
 from apps.scheduling.core.starts.estimates import KNOWN_PROGRESS
 from apps.scheduling.models import Reservation
-from apps.scheduling.selectors.queue import holdings, run_time_history
+from apps.scheduling.selectors.queue import holdings, recent_submissions, run_time_history
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.models import Job, WaitingShape
 from apps.workloads.services import restart_jobs
 from tests import factories
-from tests.scheduling.world import build, known, waiting
+from tests.scheduling.world import build, known, state_and_reason, waiting
 
 pytestmark = pytest.mark.django_db
 NOW_S = 9000.0
@@ -127,3 +127,44 @@ def test_the_history_leaves_resumed_jobs_out() -> None:
     assert history.seconds["best_effort"] == pytest.approx(100.0, rel=1e-3)
     fit = history.fits["best_effort"]
     assert float(np.exp(fit.offset + fit.slope * np.log(100.0))) == pytest.approx(100.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ({"kind": "completion_time", "seconds": 1.0}, "analytics"),
+        ({"kind": "ips", "ips": 1e15}, "single_node"),
+    ],
+)
+def test_a_stopped_job_whose_target_became_infeasible_runs_on_the_best_units(
+    target: dict[str, Any], kind: str
+) -> None:
+    """Its profile was corrected while it ran: its work must not be lost for that."""
+    build("a")
+    of = factories.application(kind=kind)
+    factories.profile(of)
+    fields: dict[str, Any] = {"target": target, "target_kind": target["kind"]}
+    fields["submitted_s"] = NOW_S
+    new, stopped = waiting(of, **fields), waiting(of, **fields, attempts=1)
+    decide()
+    assert state_and_reason(new) == ("failed", "InfeasibleTarget")
+    assert state_and_reason(stopped)[0] == "starting"
+    stopped.refresh_from_db()
+    assert (stopped.units, stopped.predicted) == (4, {})
+
+
+def test_a_stopped_job_beyond_its_cost_ceiling_waits() -> None:
+    build("a")
+    of, fields = known(), {"constraints": {"max_cost": 50.0}, "submitted_s": NOW_S}
+    new, stopped = waiting(of, **fields), waiting(of, **fields, attempts=1)
+    decide()
+    assert state_and_reason(new) == ("failed", "CostExceeded")
+    assert state_and_reason(stopped) == ("queued", "CostExceeded")
+
+
+def test_simulated_arrivals_run_as_long_as_the_whole_work_of_a_resumed_job() -> None:
+    build("a", cores=1)
+    _, run_s, run_high_s = resumed(0.75)
+    (shape,) = recent_submissions({}, NOW_S + 100.0).shapes
+    assert shape.run is not None
+    assert (shape.run.value, shape.run.high) == pytest.approx((run_s, run_high_s))

@@ -95,25 +95,43 @@ def _one_server(profile: Profile, units: int) -> str:
 
 
 def size_or_late(
-    spec: JobSpec, profile: Profile, facts: ClusterFacts, *, elapsed_s: float
+    spec: JobSpec,
+    profile: Profile,
+    facts: ClusterFacts,
+    *,
+    elapsed_s: float,
+    was_launched: bool = False,
 ) -> Sized | Infeasible:
-    """Size a job; if only waiting made its deadline infeasible, use its size at submission.
+    """Size a job; one that was accepted still runs if its target has become infeasible.
 
-    Such a job will be late, with probability 0 of meeting its target, but it still runs.
+    Such a job has a probability of 0 of meeting its target. It has the size at its submission if
+    only waiting made its deadline infeasible.
+
+    Parameters
+    ----------
+    was_launched : it has run before: if a correction of its profile made its target infeasible,
+        it gets the units with the best performance, without a prediction
     """
     sized = size_of(spec, profile, facts, elapsed_s=elapsed_s)
-    if isinstance(sized, Sized) or not isinstance(spec.target, CompletionTime):
+    if isinstance(sized, Sized):
         return sized
-    at_submission = size_of(spec, profile, facts)
-    if isinstance(at_submission, Infeasible):
+    if isinstance(spec.target, CompletionTime):
+        at_submission = size_of(spec, profile, facts)
+        if isinstance(at_submission, Sized):
+            return replace(
+                at_submission,
+                predicted=at_submission.predicted + elapsed_s,
+                low=at_submission.low + elapsed_s,
+                high=at_submission.high + elapsed_s,
+                probability=0.0,
+            )
+    if not was_launched or sized.platform is None or sized.cost is not None:
         return sized
-    return replace(
-        at_submission,
-        predicted=at_submission.predicted + elapsed_s,
-        low=at_submission.low + elapsed_s,
-        high=at_submission.high + elapsed_s,
-        probability=0.0,
-    )
+    work = work_of(spec, elapsed_s=elapsed_s)
+    fixed = fixed_size(profile, spec.target, work, facts, sized.units)
+    if isinstance(fixed, Infeasible):
+        return fixed
+    return replace(fixed, platforms=frozenset({sized.platform}), probability=0.0)
 
 
 def is_only_closed(

@@ -243,6 +243,7 @@ class ClaimedJob:
     runs_command : whether it has a command, which the spec leaves out
     is_copyable : whether copies of its command may run, to profile it
     backend : that it was submitted to; empty = any that can run it
+    was_launched : it has run before, or it runs
     """
 
     id: UUID
@@ -261,6 +262,7 @@ class ClaimedJob:
     waited_s: float = 0.0
     profiling_s: float = 0.0
     priority: int = 0
+    was_launched: bool = False
 
 
 # OFFSET 0: found by their ids, not among all jobs of their applications
@@ -274,7 +276,7 @@ SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
             THEN ARRAY(SELECT server_id FROM scheduling_allocation
                        WHERE job_id = j.id AND {without_index("released_seq IS NULL")}) END,
        j.state, j.program IS NOT NULL,
-       coalesce((j.program->>'copyable')::boolean, false), j.backend
+       coalesce((j.program->>'copyable')::boolean, false), j.backend, j.attempts > 0
 FROM (SELECT * FROM workloads_job WHERE id = ANY(%s) OFFSET 0) j
 JOIN workloads_application a ON a.id = j.application_id
 ORDER BY j.priority DESC, j.created_at, j.id
@@ -297,8 +299,8 @@ def claimed_jobs(
 
 def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> ClaimedJob:
     job, name, project, application, submitted_s, ready_s, priority, *rest = row
-    *spec, units, missing, held = rest[:-4]
-    state, command, is_copyable, backend = rest[-4:]
+    *spec, units, missing, held = rest[:-5]
+    state, command, is_copyable, backend, was_launched = rest[-5:]
     known = ClaimedJob(
         job,
         name,
@@ -313,6 +315,7 @@ def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> Cl
         waited_s=max(0.0, cluster_s - ready_s),
         profiling_s=max(0.0, ready_s - submitted_s),
         priority=priority,
+        was_launched=was_launched,
     )
     if state not in {JobState.STARTING, JobState.RUNNING}:
         return known

@@ -62,7 +62,8 @@ WHERE a.released_seq IS NULL AND j.suspended_s IS NULL ORDER BY j.id
 """  # noqa: S608 - a constant
 _RECENT: Final = """
 SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.units), j.gang,
-       j.constraints, j.run_s, j.run_high_s, j.priority, j.held
+       j.constraints, j.run_s / (1 - j.progress_before), j.run_high_s / (1 - j.progress_before),
+       j.priority, j.held
 FROM workloads_job j ORDER BY j.created_at DESC, j.id DESC LIMIT %s
 """
 # The wall time bounds the part of the index that is read, as the cluster time has no index.

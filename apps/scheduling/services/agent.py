@@ -321,9 +321,10 @@ class SchedulingAgent:
         incomplete = [r.job.id for r in refused if r.job.missing]
         workloads.postpone_growth(incomplete, agent=self.name)
         refused = [r for r in refused if not r.job.missing]
-        permanent = [r for r in refused if r.reason in _PERMANENT]
+        # one that has run before waits instead: what it has done must not be lost by a correction
+        permanent = [r for r in refused if r.reason in _PERMANENT and not r.job.was_launched]
         refuse_permanently(permanent, agent=by.identity, topology=topology)
-        waiting = [r for r in refused if r.reason not in _PERMANENT]
+        waiting = [r for r in refused if r.reason not in _PERMANENT or r.job.was_launched]
         if not waiting:
             return
         record_refusals(

@@ -88,7 +88,11 @@ class JobSizer:
             if profile.platforms not in facts:
                 facts[profile.platforms] = cluster_facts(snapshot, profile.platforms, allowances)
             sized = size_or_late(
-                job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
+                job.spec,
+                profile,
+                facts[profile.platforms],
+                elapsed_s=job.elapsed_s,
+                was_launched=job.was_launched,
             )
             if job.spec.policy is not None and job.spec.policy not in registry.POLICIES:
                 refused.append(refused_as.unknown_policy(job, profile_id))
