@@ -20,6 +20,7 @@ from apps.workloads.core.shapes import Needs, WaitsFor
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
+from tests.scheduling.plans import analyze
 from tests.scheduling.shapes import (
     FLOOD,
     NOWHERE,
@@ -110,6 +111,41 @@ def test_claims_read_no_job_of_a_shape() -> None:
     rows_read = tuples_read()
     assert workloads.claim_waiting(agent="agent-1", limit=BATCH) == []
     assert tuples_read() - rows_read < 20
+
+
+def test_a_new_reason_is_copied_without_reading_the_jobs_that_have_it() -> None:
+    jobs = flood(known(), 400)
+    Job.objects.filter(id=jobs[0].id).update(claimed_by="agent-1")
+    refuse(jobs[:1])
+    shape = WaitingShape.objects.get()
+    Job.objects.update(shape=shape, state="queued", claimed_by="")
+    WaitingShape.objects.update(reason_code="CapacityShort", is_reason_copied=False)
+    analyze()
+    position, read = workloads.CopyRound(), list[int]()
+    for _ in range(20):
+        before = tuples_read()
+        assert workloads.copy_reasons(limit=20, position=position) == 20
+        read.append(tuples_read() - before)
+    assert max(read) <= 4 * 20  # read, locked, found by id and changed
+    assert not WaitingShape.objects.get().is_reason_copied
+    Job.objects.filter(id=jobs[5].id).update(reason_code="NoFreeUnit")  # it joined the shape late
+    assert workloads.copy_reasons(limit=20, position=position) == 0
+    assert workloads.copy_reasons(limit=20, position=position) == 1
+    assert workloads.copy_reasons(limit=20, position=position) == 0
+    assert WaitingShape.objects.get().is_reason_copied
+    assert set(Job.objects.values_list("reason_code", flat=True)) == {"CapacityShort"}
+
+
+def test_another_reason_is_copied_from_the_oldest_job_on() -> None:
+    jobs = flood(known(), 6)
+    Job.objects.filter(id=jobs[0].id).update(claimed_by="agent-1")
+    refuse(jobs[:1])
+    Job.objects.update(shape=WaitingShape.objects.get(), state="queued", claimed_by="")
+    position = workloads.CopyRound()
+    for reason, copied in (("CapacityShort", 3), ("NoFreeUnit", 6)):
+        WaitingShape.objects.update(reason_code=reason, is_reason_copied=False)
+        assert workloads.copy_reasons(limit=copied, position=position) == copied
+        assert Job.objects.filter(reason_code=reason).count() == copied
 
 
 def tuples_read() -> int:

@@ -84,6 +84,7 @@ class WaitingQueue:
         self._retries = RateLimit(per_s=RETRIES_PER_S, burst=SHAPES)
         self._copies = RateLimit(per_s=REASONS_PER_S, burst=REASONS_PER_S)
         self._growth = workloads.GrowthRound()
+        self._reasons = workloads.CopyRound()
         self._is_their_turn = False  # of incomplete jobs, with a single path
 
     def begin(self) -> Turn:
@@ -150,7 +151,7 @@ class WaitingQueue:
     def _copy_reasons(self, target_s: float) -> int:
         begun_s = time.monotonic()
         limit = min(self._copied.current, self._copies.available(begun_s))
-        count = workloads.copy_reasons(limit=limit) if limit else 0
+        count = workloads.copy_reasons(limit=limit, position=self._reasons) if limit else 0
         self._copies.spend(count)
         self._copied.record(count, time.monotonic() - begun_s, target_s=target_s)
         return count

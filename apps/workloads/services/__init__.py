@@ -54,6 +54,7 @@ from apps.workloads.services.progress import (
 from apps.workloads.services.rows import lock_against_deletion, lock_jobs
 from apps.workloads.services.shapes import (
     ClaimedShapes,
+    CopyRound,
     claim_shapes,
     continue_shapes,
     copy_reasons,
@@ -84,6 +85,7 @@ from apps.workloads.services.waiting import (
 __all__ = [
     "CLAIM_S",
     "ClaimedShapes",
+    "CopyRound",
     "EvaluationTime",
     "GrowthRound",
     "JobEnd",

@@ -25,7 +25,7 @@ WHERE id = ANY(ARRAY(
     ORDER BY placed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING placed_at, id
 """
-_FIRST: Final = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
+OLDEST: Final = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class GrowthRound:
     ``after`` : when the last claimed job was placed, and its id
     """
 
-    after: tuple[datetime, UUID] = _FIRST
+    after: tuple[datetime, UUID] = OLDEST
 
 
 def claim_incomplete(*, agent: str, limit: int, position: GrowthRound | None = None) -> list[UUID]:
@@ -51,7 +51,7 @@ def claim_incomplete(*, agent: str, limit: int, position: GrowthRound | None = N
     values = {"agent": agent, "now": now, "limit": limit, "placed_at": placed_at, "after": after}
     until = now + timedelta(seconds=CLAIM_S)
     found = sorted(fetch_rows(_CLAIM, {**values, "until": until}))
-    position.after = found[-1] if len(found) == limit else _FIRST
+    position.after = found[-1] if len(found) == limit else OLDEST
     return [job for _, job in found]
 
 

@@ -23,6 +23,7 @@ from apps.common.infrastructure.database import (
 )
 from apps.operations.services import record_events
 from apps.workloads.core.shapes import Freed
+from apps.workloads.services.growth import OLDEST
 from apps.workloads.services.rows import row_event
 from apps.workloads.services.turns import (
     EQUAL_SHARE,
@@ -143,7 +144,7 @@ ORDER BY row_number() OVER (
     next.priority DESC, {SHARE}, next.evaluated_at, next.id
 LIMIT %(limit)s
 """  # noqa: S608 - constants
-_CLAIM_OLDEST: Final = f"""
+_CLAIMOLDEST: Final = f"""
 UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
 WHERE id = ANY(ARRAY(
     SELECT oldest.id FROM unnest(%(shapes)s::bigint[], %(allowances)s::int[]) AS d(id, allowance),
@@ -189,7 +190,7 @@ def claim_shapes(
             return ClaimedShapes()
         shapes = dict(_within(found, MAX_ALLOWANCE))
         claimed = fetch_rows(
-            _CLAIM_OLDEST,
+            _CLAIMOLDEST,
             {
                 **values,
                 "agent": agent,
@@ -277,28 +278,57 @@ SET reason_code = s.reason_code, reason_message = s.reason_message, reason_also 
     updated_at = now(), generation = j.generation + 1
 FROM workloads_waitingshape s
 WHERE s.id = j.shape_id AND j.id = ANY(ARRAY(
-    SELECT j.id {_STALE} ORDER BY j.created_at, j.id LIMIT %(limit)s
+    SELECT j.id {_STALE} AND (j.created_at, j.id) > (%(created_at)s, %(id)s)
+    ORDER BY j.created_at, j.id LIMIT %(limit)s
     FOR NO KEY UPDATE OF j SKIP LOCKED))
-RETURNING j.id, j.name, j.project_id, j.state, j.reason_code
+RETURNING j.id, j.name, j.project_id, j.state, j.reason_code, j.created_at
 """  # noqa: S608 - constants
 
 
-def copy_reasons(*, limit: int) -> int:
-    """Copy the new reason of one shape to its jobs; returns their number."""
+@dataclass(slots=True)
+class CopyRound:
+    """Position of an agent among the jobs that get the new reason of their shape, oldest first.
+
+    Without it, each of the thousands of turns that a shape of a million jobs takes would read all
+    jobs that have the reason already.
+
+    Attributes
+    ----------
+    of : shape and code of the reason
+    after : when the last of the jobs that have it was created, and its id
+    """
+
+    of: tuple[int, str] | None = None
+    after: tuple[datetime, UUID] = OLDEST
+
+
+def copy_reasons(*, limit: int, position: CopyRound | None = None) -> int:
+    """Copy the new reason of one shape to its next jobs; returns their number.
+
+    Moves the position on. Without one, starts a round; after the last job, looks once whether any
+    job of the shape has another reason, as it was locked or joined it meanwhile.
+    """
+    position = position or CopyRound()
     with transaction.atomic():
         found = fetch_rows(
-            """SELECT id FROM workloads_waitingshape WHERE NOT is_reason_copied
+            """SELECT id, reason_code FROM workloads_waitingshape WHERE NOT is_reason_copied
                ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
         )
         if not found:
             return 0
-        values = {"shape": found[0][0], "limit": limit}
+        if position.of != found[0]:
+            position.of, position.after = found[0], OLDEST
+        created_at, after = position.after
+        values = {"shape": found[0][0], "limit": limit, "created_at": created_at, "id": after}
         rows = fetch_rows(_COPY_REASON, values)
-        if len(rows) < limit and not fetch_rows(f"SELECT 1 {_STALE} LIMIT 1", values):
-            fetch_rows(
-                "UPDATE workloads_waitingshape SET is_reason_copied = true"
-                " WHERE id = %s RETURNING id",
-                [values["shape"]],
-            )
-        record_events([row_event("job.waiting", row, reason=row[4]) for row in rows])
+        position.after = max(((row[5], row[0]) for row in rows), default=position.after)
+        if len(rows) < limit:
+            position.of = None
+            if not fetch_rows(f"SELECT 1 {_STALE} LIMIT 1", values):
+                fetch_rows(
+                    "UPDATE workloads_waitingshape SET is_reason_copied = true"
+                    " WHERE id = %s RETURNING id",
+                    [values["shape"]],
+                )
+        record_events([row_event("job.waiting", row[:5], reason=row[4]) for row in rows])
     return len(rows)
