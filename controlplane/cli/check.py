@@ -16,6 +16,7 @@ from controlplane.cli.output import (
     render,
     requested_guarantee,
     start_text,
+    work_rate,
 )
 from controlplane.cli.verbs import Verbs
 
@@ -62,6 +63,6 @@ def _predicted(predicted: Mapping[str, float] | None, kind: str) -> str | None:
     """Return the prediction in the unit of the target."""
     if predicted is None:
         return None
-    unit = ips if kind == "ips" else duration
+    unit = {"ips": ips, "best_effort": work_rate}.get(kind, duration)
     low, high = unit(predicted["low"]), unit(predicted["high"])
     return f"{unit(predicted['value'])} (90% interval {low} to {high})"

@@ -120,6 +120,11 @@ def ips(rate: float) -> str:
     return f"{rate:.3g} ips"
 
 
+def work_rate(share: float) -> str:
+    """Return a share of the work per second as one per hour."""
+    return f"{3600 * share:.3g} of the work/h"
+
+
 def percent(share: float | None) -> str:
     """Return a share as a percentage."""
     return "-" if share is None else f"{share:.0%}"
@@ -139,7 +144,7 @@ def interval(cell: Mapping[str, Any] | None, unit: str) -> str:
     """Return a value in its unit, with its 90 % interval if it has one."""
     if cell is None:
         return "-"
-    shown = duration if unit == "seconds" else scaled
+    shown = {"seconds": duration, "share of the work/s": work_rate}.get(unit, scaled)
     if cell["low"] is None or cell["high"] is None:
         return shown(cell["value"])
     return f"{shown(cell['value'])} ({shown(cell['low'])} to {shown(cell['high'])})"

@@ -314,6 +314,11 @@ def test_a_check_predicts_in_the_unit_of_the_target(kind: str, shown: str) -> No
     assert _predicted({"value": 90.0, "low": 60.0, "high": 120.0}, kind) == shown
 
 
+def test_a_check_predicts_best_effort_in_shares_of_the_work() -> None:
+    shown = _predicted({"value": 0.01, "low": 0.008, "high": 0.0125}, "best_effort")
+    assert shown == "36 of the work/h (90% interval 28.8 of the work/h to 45 of the work/h)"
+
+
 REFUSED: dict[str, Any] = {
     "summary": "Not placed.",
     "reason": None,

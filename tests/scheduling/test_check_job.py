@@ -1,14 +1,17 @@
 """Dry runs, in the service and over HTTP."""
 
+import json
 from threading import Barrier
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
+from apps.accounts.models import User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services import import_cluster, set_server_state
@@ -172,6 +175,17 @@ def test_an_infeasible_target_is_reported_over_http(api: APIClient, url: str) ->
     body = api.post(url, request_body(seconds=1.0)).json()
     assert (body["outcome"], body["feasible"]) == ("infeasible", False)
     assert body["suggestions"][0]["target"]["kind"] == "completion_time"
+
+
+def test_best_effort_has_one_prediction_in_the_answer_and_in_the_figure(
+    api: APIClient, client: Client
+) -> None:
+    job = request_body() | {"target": {"kind": "best_effort"}}
+    predicted = api.post("/api/v1/checks/", job).json()["predicted"]
+    assert 3600 * predicted["value"] == pytest.approx(36.0)  # 90 MB/s of 9 GB
+    client.force_login(User.objects.get(username="sue"))
+    figure = client.get("/figures/feasibility/", {"spec": json.dumps(job)}).json()
+    assert figure["title"] == "1 unit would reach 36.0 of the work per hour"
 
 
 @pytest.mark.parametrize("url", ["/api/v1/checks/", "/api/v1/jobs/?dry_run=true"])

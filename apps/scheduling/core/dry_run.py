@@ -34,7 +34,12 @@ from apps.scheduling.core.tarcil.job_sampling import (
 )
 from apps.scheduling.core.types import MAX_SAMPLE, Placed, Policy, Refused, Request
 from apps.workloads.core.spec import JobSpec
-from apps.workloads.core.targets import CompletionTime, InstructionRate, ThroughputLatency
+from apps.workloads.core.targets import (
+    BestEffort,
+    CompletionTime,
+    InstructionRate,
+    ThroughputLatency,
+)
 
 SHOWN_CANDIDATES: Final = 8
 
@@ -81,7 +86,8 @@ class DryRunResult:
     dropped : number of units rejected by each filter
     policy : that decided; "" = none did
     sampling : R, and what it follows from
-    feasibility : predictions for all sizes; None = unknown before profiling
+    feasibility : predictions for all sizes; None = unknown before profiling, and of best effort
+        without input
     run : predicted run time; None = unknown
     request : that a policy decided on; None = none did
     longest_wait_s : cluster seconds that the job may wait for better units; 0 = not for these
@@ -146,7 +152,8 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
     facts = cluster_facts(snapshot, profile.platforms, allowances)
     sized = size_of(spec, profile, facts)
     grid = None
-    if profile.revision != NO_REVISION:
+    has_unit = spec.input_bytes > 0 or not isinstance(spec.target, BestEffort)
+    if profile.revision != NO_REVISION and has_unit:
         grid = feasibility(profile, spec.target, work_of(spec), facts, sized)
     if isinstance(sized, Infeasible) and is_only_closed(spec, profile, snapshot, allowances):
         return replace(_closed(snapshot), feasibility=grid)

@@ -36,7 +36,7 @@ PERFORMANCE_UNIT: Final = {
     TargetKind.COMPLETION_TIME: "seconds",
     TargetKind.THROUGHPUT_LATENCY: "seconds",
     TargetKind.IPS: "instructions/s",
-    TargetKind.BEST_EFFORT: "bytes/s",
+    TargetKind.BEST_EFFORT: "share of the work/s",
 }
 
 

@@ -23,6 +23,5 @@ export function estimateText(estimate, unit) {
   const { value } = estimate;
   if (unit === "instructions/s")
     return value >= 1e9 ? `${significantText(value / 1e9)} G instr./s` : `${significantText(value / 1e6)} M instr./s`;
-  if (unit !== "seconds") return `${significantText(value / 1e6)} MB/s`;
-  return secondsText(value);
+  return unit === "seconds" ? secondsText(value) : performanceText("best_effort", value);
 }

@@ -221,7 +221,7 @@ def test_performance_has_the_unit_of_its_kind_of_target(
         (None, "seconds", "–"),
         ({"value": 90}, "seconds", "90 s"),
         ({"value": 5e6}, "instructions/s", "5 M instr./s"),
-        ({"value": 1.5e6}, "bytes/s", "1.5 MB/s"),
+        ({"value": 0.001}, "share of the work/s", "3.6 of the work per hour"),
     ],
 )
 def test_estimates_have_the_unit_that_the_api_names(

@@ -11,6 +11,7 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.dry_run import DryRunJob, DryRunResult, dry_run
 from apps.scheduling.core.policies import tarcil
 from apps.scheduling.core.requests import cluster_facts
+from apps.scheduling.core.sizing.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.core.types import Placed, Refused
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import parse_job
@@ -77,6 +78,16 @@ def test_a_job_waits_if_the_cluster_is_full() -> None:
 def test_constraints_without_a_matching_server_are_infeasible() -> None:
     answer = checked(profile(bytes_rate=1e8), constraints={"labels": {"gpu": "yes"}})
     assert (answer.outcome, answer.reason) == ("infeasible", "NoMatchingServer")
+
+
+def test_best_effort_is_predicted_as_a_share_of_its_input() -> None:
+    target = {"kind": "best_effort"}
+    answer = checked(profile(bytes_rate=1e8), target=target)
+    assert answer.predicted == pytest.approx(1e8 * INTERFERENCE_ALLOWANCE / (9 * GIGABYTE))
+    assert answer.feasibility is not None
+    without = checked(profile(bytes_rate=1e8), target=target, input_bytes=0)
+    assert (without.outcome, without.units, without.predicted) == ("placed", 1, None)
+    assert without.feasibility is None
 
 
 def test_a_fixed_size_is_kept_without_a_prediction() -> None:

@@ -31,7 +31,8 @@ class Feasibility:
 
     Attributes
     ----------
-    kind : of the target, which gives the unit: seconds, seconds of latency, or instructions/s
+    kind : of the target, which gives the unit: seconds, seconds of latency, instructions/s, or the
+        share of the work per second of best effort
     target : in that unit; None = best effort
     is_rate : whether higher is better
     sizes : (m,) units

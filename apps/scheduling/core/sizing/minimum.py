@@ -195,9 +195,10 @@ def _best_effort(
         chosen = np.flatnonzero(cost[units - 1] <= work.max_cost)
         platforms = frozenset(facts.platforms[p] for p in chosen)
     ends = (a[units - 1, chosen] for a in (grid.rate, grid.low, grid.high))
-    rate, low, high = (float(np.nanmin(end)) for end in ends)
+    rates = np.array([np.nanmin(end) for end in ends])
+    value, low, high = performance(BestEffort(), work, units, rates).tolist()
     sized = Sized(
-        units, platforms, locality, rate, low, high, probability=1.0, setting=grid.setting
+        units, platforms, locality, value, low, high, probability=1.0, setting=grid.setting
     )
     return _with_cost(sized, work, cost[units - 1, chosen])
 

@@ -58,7 +58,7 @@ def _of_work(
         )
         elapsed_s = 0.0
     if isinstance(spec.target, BestEffort) and value > 0.0 and high > 0.0:
-        value, high = spec.input_bytes / value, spec.input_bytes / high
+        value, high = 1.0 / value, 1.0 / high
     else:
         value, high = value - elapsed_s, high - elapsed_s
     return RunTime(value, high) if 0.0 < value <= high < math.inf else None

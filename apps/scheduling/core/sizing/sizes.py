@@ -64,8 +64,8 @@ class Sized:
     platforms : where m is sufficient; None = any
     locality : whether the units must share a server
     predicted, low, high : performance in the target's unit with its 90 % interval: seconds to
-        completion since submission, seconds of latency at the percentile, or rate; on the slowest
-        platform of ``platforms``
+        completion since submission, seconds of latency at the percentile, instructions/s, or the
+        share of the work per second of best effort; on the slowest platform of ``platforms``
     probability : that the target is met there
     setting : label of the framework setting of the prediction; empty = default
     allowance : share of the pessimistic speed that it counts on; NaN without one

@@ -32,15 +32,20 @@ def is_met(target: Target, work: Work, sizes: Ints, rate: Floats) -> Bools:
 
 
 def performance(target: Target, work: Work, units: int | Ints, rate: Floats) -> Floats:
-    """Convert rates of any shape to the target's unit; ``units`` is broadcast."""
+    """Convert rates of any shape to the target's unit; ``units`` is broadcast.
+
+    That of best effort is the share of the work per second; NaN without input.
+    """
     match target:
         case CompletionTime():
             return work.elapsed_s + work.input_bytes / rate
         case ThroughputLatency():
             share = target.percentile / 100.0
             return latency_percentile(units, rate, target.qps, share)
-        case InstructionRate() | BestEffort():
+        case InstructionRate():
             return rate
+        case BestEffort():
+            return rate / (work.input_bytes or math.nan)
 
 
 def probability_of(target: Target, work: Work, units: int, rates: Floats) -> float:

@@ -96,6 +96,7 @@ def test_one_unit_answers_with_the_percentile_of_m_m_1() -> None:
 def test_best_effort_has_no_target() -> None:
     result = feasibility_of(BestEffort(), Work(input_bytes=1e9))
     assert (result.target, result.is_rate) == (None, True)
+    assert result.value[0, 0] == pytest.approx(1e8 * INTERFERENCE_ALLOWANCE / 1e9)
 
 
 def test_an_infeasible_target_names_the_best_option() -> None:

@@ -196,6 +196,15 @@ def test_best_effort_runs_its_tasks_in_sixteen_waves(tasks: int | None, units: i
     assert (outcome.units, outcome.platforms) == (units, None)
 
 
+def test_best_effort_is_predicted_as_a_share_of_the_work_per_second() -> None:
+    of = profile(bytes_rate=1e8, error=0.1)
+    outcome = sized(BestEffort(), Work(input_bytes=9e9), of=of)
+    assert outcome.predicted == pytest.approx(UNIT_S / 9e9)
+    assert outcome.low < outcome.predicted < outcome.high
+    unknown = sized(BestEffort(), Work(), of=of)
+    assert all(math.isnan(end) for end in (unknown.predicted, unknown.low, unknown.high))
+
+
 @given(st.floats(1e6, 1e13), st.floats(10.0, 1e5), st.floats(0.0, 0.6))
 def test_more_time_never_needs_more_units(work: float, seconds: float, error: float) -> None:
     of = profile(bytes_rate=1e8, error=error, speeds=(1.0, 0.7))
@@ -254,7 +263,7 @@ def test_a_setting_needs_the_memory_of_its_tasks() -> None:
 def test_best_effort_runs_with_the_best_setting_too() -> None:
     outcome = sized(BestEffort(), Work(input_bytes=1e9), of=settable(low=2.0, high=2.0))
     assert outcome.setting == "2x0.5GB"
-    assert outcome.predicted == pytest.approx(2e8 * INTERFERENCE_ALLOWANCE)
+    assert outcome.predicted == pytest.approx(2e8 * INTERFERENCE_ALLOWANCE / 1e9)
 
 
 def test_a_profile_without_settings_has_no_setting() -> None:

@@ -43,8 +43,8 @@ def test_a_completion_time_counts_from_the_start_of_the_job() -> None:
     assert predicted(CompletionTime(900.0), (500.0, 400.0, 650.0), elapsed_s=100.0) == (400, 550)
 
 
-def test_best_effort_work_takes_its_input_over_the_rate() -> None:
-    assert predicted(BestEffort(), (1e8, 5e7, 2e8)) == (100.0, 200.0)
+def test_best_effort_work_takes_the_inverse_of_its_share_per_second() -> None:
+    assert predicted(BestEffort(), (0.01, 0.005, 0.02)) == (100.0, 200.0)
 
 
 def test_a_fixed_size_is_predicted_on_the_slowest_platform() -> None:
@@ -75,7 +75,7 @@ def test_a_gang_wider_than_the_predictions_is_at_most_as_slow_as_the_widest() ->
 def test_a_fixed_duration_is_an_upper_limit() -> None:
     service = ThroughputLatency(100.0, 0.1, 99.0)
     assert predicted(service, (0.01, 0.01, 0.02), duration_s=60.0) == (60.0, 60.0)
-    assert predicted(BestEffort(), (1e8, 5e7, 2e8), duration_s=150.0) == (100.0, 150.0)
+    assert predicted(BestEffort(), (0.01, 0.005, 0.02), duration_s=150.0) == (100.0, 150.0)
 
 
 @pytest.mark.parametrize("target", [ThroughputLatency(100.0, 0.1, 99.0), InstructionRate(1e9)])
@@ -84,4 +84,4 @@ def test_a_service_without_duration_has_no_end(target: Target) -> None:
 
 
 def test_work_without_input_has_no_known_end() -> None:
-    assert predicted(BestEffort(), (1e8, 5e7, 2e8), input_bytes=0) is None
+    assert predicted(BestEffort(), input_bytes=0) is None
