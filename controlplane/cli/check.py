@@ -59,10 +59,12 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _predicted(predicted: Mapping[str, float] | None, kind: str) -> str | None:
-    """Return the prediction in the unit of the target."""
+def _predicted(predicted: Mapping[str, Any] | None, kind: str) -> str | None:
+    """Return the prediction in the unit of the target, with its 90 % interval if it has one."""
     if predicted is None:
         return None
     unit = {"ips": ips, "best_effort": work_rate}.get(kind, duration)
-    low, high = unit(predicted["low"]), unit(predicted["high"])
-    return f"{unit(predicted['value'])} (90% interval {low} to {high})"
+    value, low, high = predicted["value"], predicted["low"], predicted["high"]
+    if low is None or high is None:
+        return unit(value)
+    return f"{unit(value)} (90% interval {unit(low)} to {unit(high)})"

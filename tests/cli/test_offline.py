@@ -319,6 +319,15 @@ def test_a_check_predicts_best_effort_in_shares_of_the_work() -> None:
     assert shown == "36 of the work/h (90% interval 28.8 of the work/h to 45 of the work/h)"
 
 
+@pytest.mark.parametrize("kind", ["ips", "completion_time", "best_effort"])
+def test_a_prediction_without_an_interval_is_shown_alone(kind: str) -> None:
+    alone = _predicted({"value": 90.0, "low": None, "high": None}, kind)
+    whole = _predicted({"value": 90.0, "low": 60.0, "high": 120.0}, kind)
+    assert alone is not None
+    assert whole is not None
+    assert whole.startswith(f"{alone} (90% interval ")
+
+
 REFUSED: dict[str, Any] = {
     "summary": "Not placed.",
     "reason": None,

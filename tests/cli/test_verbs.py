@@ -162,6 +162,16 @@ def test_a_check_evaluates_a_job_and_writes_nothing(berth: Berth) -> None:
     assert Job.objects.count() == 0
 
 
+def test_a_check_of_an_infeasible_rate_shows_the_best_one(berth: Berth) -> None:
+    build_cluster()
+    factories.profile(factories.application("a", kind="single_node"), platforms=("A",))
+    code, out, _ = berth("check", "--app", "a", "--ips", "1e15")
+    assert code == Exit.INFEASIBLE
+    assert re.search(r"predicted +3.6e\+08 ips\n", out), out
+    code, out, _ = berth("check", "--app", "a", "--ips", "1e15", "--json")
+    assert (code, json.loads(out)["predicted"]["low"]) == (Exit.INFEASIBLE, None)
+
+
 def test_a_check_names_the_quota_that_would_hold_the_job_back(berth: Berth) -> None:
     build_cluster()
     factories.profile(factories.application("a"), platforms=("A",))
