@@ -251,7 +251,9 @@ def test_a_decision_stores_all_its_inputs(copy: ClusterCopy) -> None:
     assert (decision.units, decision.units_won, decision.sample_size) == (1, 1, 8)
     assert (decision.examined, decision.eligible, decision.servers_total) == (8, 8, 2)
     assert decision.dropped == {"free": 3}
-    assert decision.predicted == {"value": 500.0, "low": 400.0, "high": 600.0}
+    expected = {"value": 500.0, "low": 400.0, "high": 600.0}
+    assert decision.predicted == {**expected, "target": job.target}
+    assert Job.objects.get(id=job.id).predicted == expected
     assert decision.waited_s is not None
     assert 0.0 <= decision.waited_s < 5.0
     assert decision.candidates == [

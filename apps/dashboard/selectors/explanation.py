@@ -38,10 +38,16 @@ from apps.scheduling.core.sizing.rate_grid import performance_grid
 from apps.scheduling.core.sizing.sizes import ClusterFacts, Work
 from apps.scheduling.core.types import MAX_UNITS, Expectation, Within
 from apps.scheduling.models import Decision
-from apps.scheduling.selectors import core_choice_of, working_allocations
+from apps.scheduling.selectors import (
+    core_choice_of,
+    current_decision,
+    target_of,
+    working_allocations,
+)
 from apps.testbed.selectors.sampling_checks import SAMPLE_SIZES
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.core.targets import BestEffort, read_target
+from apps.workloads.models import Job
 from apps.workloads.selectors import submission_of
 
 SAME_PREDICTION = 0.02  # launches between decision and prediction change it by less
@@ -79,7 +85,7 @@ class Explanation:
     reason: str
     tier: int | None
     next_action: str
-    also: tuple[str, ...]
+    also: tuple[str, ...] | None  # other reasons; None = not known any more
     candidates: tuple[CandidateFacts, ...]
     shown_sources: tuple[int, ...]
     noisy: int
@@ -140,8 +146,13 @@ class Explanation:
         return heading(self.candidates, self.decision.examined)
 
 
-def explanation(decision: Decision) -> Explanation:
-    """Explain a decision from its row, the profile it used and the names of its servers."""
+def explanation(decision: Decision, job: Job | None = None) -> Explanation:
+    """Explain a decision from its row, the profile it used and the names of its servers.
+
+    Parameters
+    ----------
+    job : whose state it explains, if that is another one: equal jobs that wait share decisions
+    """
     profile = _profile(decision)
     caused = None if profile is None else profile.caused.value.tolist()
     candidates = _candidates(decision, caused)
@@ -165,7 +176,7 @@ def explanation(decision: Decision) -> Explanation:
         reason=reason.sentence if reason else labels.reason_text(decision.reason_code),
         tier=reason.tier if reason else None,
         next_action=reason.next_action if reason else "",
-        also=tuple(labels.reason_text(code) for code in decision.job.reason_also or ()),
+        also=_other_reasons(decision, job or decision.job),
         candidates=candidates,
         shown_sources=_tightest_sources(candidates),
         noisy=noisy,
@@ -182,6 +193,16 @@ def explanation(decision: Decision) -> Explanation:
     )
 
 
+def _other_reasons(decision: Decision, job: Job) -> tuple[str, ...] | None:
+    """Return the other reasons of a decision, which its job has until the next one."""
+    is_refusal = decision.outcome != "placed"
+    if decision != current_decision(job) or (
+        is_refusal and job.reason_code != decision.reason_code
+    ):
+        return None
+    return tuple(labels.reason_text(code) for code in job.reason_also or ())
+
+
 def _profile(decision: Decision) -> Profile | None:
     """Return the profile the decision used, or None if it was deleted."""
     if decision.profile_id is None:
@@ -192,7 +213,8 @@ def _profile(decision: Decision) -> Profile | None:
 def _sizes(decision: Decision, profile: Profile) -> SizePrediction | None:
     """Predict the performance of the chosen size and of one unit less.
 
-    None if the profile does not reproduce the stored prediction. The platform that sizing used
+    None if the profile does not reproduce the stored prediction, or has none of so many units. The
+    platform that sizing used
     is the one whose prediction is the stored one.
     """
     job, value = decision.job, _number(decision.predicted.get("value"))
@@ -202,7 +224,7 @@ def _sizes(decision: Decision, profile: Profile) -> SizePrediction | None:
         or not 1 <= decision.units <= MAX_UNITS
     ):
         return None
-    target = read_target(job.target)
+    target = read_target(target_of(decision))
     if isinstance(target, BestEffort):
         return None
     work = Work(
@@ -220,6 +242,8 @@ def _sizes(decision: Decision, profile: Profile) -> SizePrediction | None:
         allowances=DEFAULT if math.isnan(allowance) else Allowances.all(allowance),
     )
     grid = performance_grid(profile, target, work, roomy)
+    if decision.units > grid.sizes.size:
+        return None
     off = np.abs(grid.value[decision.units - 1] / value - 1.0)
     basis = int(np.nanargmin(off))
     if not off[basis] <= SAME_PREDICTION:
@@ -227,7 +251,7 @@ def _sizes(decision: Decision, profile: Profile) -> SizePrediction | None:
     ends = [float(low) if math.isfinite(low) else None for low in grid.low[:, basis]]
     at = ends[decision.units - 1]
     less = ends[decision.units - 2] if decision.units > 1 else None
-    return None if at is None else SizePrediction(job.target_kind, at, less)
+    return None if at is None else SizePrediction(target.kind, at, less)
 
 
 def _facts(
@@ -236,7 +260,8 @@ def _facts(
     dropped: tuple[tuple[str, int], ...],
     sentence: str,
 ) -> DecisionFacts:
-    kind = decision.job.target_kind
+    target = target_of(decision)
+    kind = target["kind"]
     value, low, high = (_number(decision.predicted.get(n)) for n in ("value", "low", "high"))
     interval = (
         f"{formats.performance_text(kind, low)}, {formats.performance_text(kind, high)}"
@@ -258,7 +283,7 @@ def _facts(
         dropped=dropped,
         predicted="" if math.isnan(value) else formats.performance_text(kind, value),
         predicted_interval=interval,
-        target=formats.target_text(decision.job.target),
+        target=formats.target_text(target),
         cost=formats.cost_text(
             decision.job.constraints.get("max_cost"), _number(decision.predicted.get("cost"))
         ),

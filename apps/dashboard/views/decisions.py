@@ -17,6 +17,7 @@ from apps.dashboard.views.access import has_role, page, requested_range, visible
 from apps.dashboard.views.lists import requested_page
 from apps.scheduling.core.registry import POLICIES
 from apps.scheduling.models import Outcome
+from apps.scheduling.selectors import target_of
 from apps.testbed.selectors.sampling_checks import (
     SAMPLE_SIZES,
     last_sampling_check,
@@ -80,6 +81,7 @@ def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
     """
     tried = request.GET.get("policy", "")
     shown = selectors.decision_by_id(visible_to(request), decision_id)
+    target = target_of(shown)
     return render(
         request,
         "dashboard/decision.html",
@@ -91,8 +93,8 @@ def decision(request: HttpRequest, decision_id: UUID) -> HttpResponse:
             "tried": tried if tried in POLICIES else "",
             "weights": request.GET.get("weights", ""),
             "max_sample": settings.MAX_SAMPLE,
-            "target_json": json.dumps(shown.job.target),
-            **_TARGETS.get(shown.job.target_kind, {}),
+            "target_json": json.dumps(target),
+            **_TARGETS.get(target["kind"], {}),
         },
     )
 

@@ -123,7 +123,7 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
         shown = chosen or current_decision(shown_job)
         return {
             "decisions": known,
-            "why": explanation.explanation(shown) if shown is not None else None,
+            "why": explanation.explanation(shown, shown_job) if shown is not None else None,
             "waiting": job_facts.waiting_reason(shown_job),
             "tab_version": _why_version(shown_job, shown, len(known)),
         }

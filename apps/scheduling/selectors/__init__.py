@@ -74,6 +74,15 @@ def current_decision(job: Job) -> Decision | None:
     return own.filter(reason_code=job.reason_code).first()
 
 
+def target_of(decision: Decision) -> dict[str, Any]:
+    """Return the target that a decision was made for, as JSON.
+
+    Decisions without a prediction, and those made before it was stored, have that of their job.
+    """
+    target: dict[str, Any] = decision.predicted.get("target") or decision.job.target
+    return target
+
+
 def reservation_of(job: Job) -> Reservation | None:
     """Return the reservation of a waiting job, if it has one."""
     if job.state not in WAITING_STATES or job.held or job.cancel_requested:

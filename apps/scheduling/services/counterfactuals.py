@@ -134,10 +134,11 @@ def _changed_request(
 ) -> tuple[Request | Infeasible, dict[str, Any]]:
     request, predicted = situation.request, situation.decision.predicted
     if changes.target is not None:
-        resized = _resized(situation, read_target(changes.target))
+        target = read_target(changes.target)
+        resized = _resized(situation, target)
         if isinstance(resized, Infeasible):
             return resized, {}
-        request, predicted = resized[1], predicted_json(resized[0])
+        request, predicted = resized[1], predicted_json(resized[0], target)
     if changes.sample_size is not None:
         request = replace(request, sample_size=changes.sample_size)
     if changes.without:

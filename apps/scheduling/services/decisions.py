@@ -18,6 +18,7 @@ from apps.scheduling.services.allocation_store import Grant
 from apps.scheduling.services.batches import BatchPlace
 from apps.scheduling.services.proposals import AgentIdentity, Proposal, Refusal
 from apps.workloads.core.reasons import Reason
+from apps.workloads.core.targets import Target
 
 _REASON_OF: Final = {
     "expected": Reason.PLACED_BEST_EXPECTED,
@@ -36,11 +37,12 @@ def placed_reason(agent: AgentIdentity) -> Reason:
     return _REASON_OF.get(agent.policy, best)
 
 
-def predicted_json(sized: Sized) -> dict[str, Any]:
+def predicted_json(sized: Sized, target: Target | None = None) -> dict[str, Any]:
     """Return the predicted performance of a job and the framework setting it assumes.
 
     Without performance if the submitter fixed the size. The cost, in unit-seconds, is only known
-    with a ceiling.
+    with a ceiling. A decision keeps the target with the performance, as that of a running job can
+    be changed.
     """
     known: dict[str, Any] = {
         name: value
@@ -53,6 +55,8 @@ def predicted_json(sized: Sized) -> dict[str, Any]:
         )
         if math.isfinite(value)
     }
+    if target is not None and "value" in known:
+        known["target"] = target.as_json()
     if sized.slow_rates:
         known["slow_rates"] = dict(sized.slow_rates)
     if sized.setting:
@@ -144,7 +148,7 @@ def _placed_row(
         *(sized_job.topology.server_id.size, placed.dropped, candidates),
         *(placed.rank_threshold, placed.probability),
         float(placed.ranks[0]) if placed.ranks.size == 1 else None,
-        *(predicted_json(sized_job.sized), proposal.retries),
+        *(predicted_json(sized_job.sized, sized_job.job.spec.target), proposal.retries),
         *(proposal.elapsed_s, waited_s, sized_job.sampling.as_json()),
         sized_job.job.units if sized_job.job.missing else 0,
         *_place(proposal.place),
