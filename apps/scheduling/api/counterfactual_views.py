@@ -192,9 +192,8 @@ def read_changes(found: Mapping[str, Any], decision: Decision) -> dict[str, Any]
         )
         problems += _parameter_problems(decides, found.get("parameters", {}))
     size = found.get("sample_size")
-    if size is not None and size > settings.MAX_SAMPLE:
-        detail = f"must be at most {settings.MAX_SAMPLE}, not {size}"
-        problems.append(FieldProblem("/sample_size", "out_of_range", detail))
+    if size is not None:
+        problems += _sample_problems(size, policy)
     if "target" in found:
         check_target(found["target"], "/target", problems)
     names = found.get("without_servers", [])
@@ -215,6 +214,19 @@ def read_changes(found: Mapping[str, Any], decision: Decision) -> dict[str, Any]
         "target": found.get("target"),
         "without": [ids[name] for name in names],
     }
+
+
+def _sample_problems(size: int, policy: str | None) -> list[FieldProblem]:
+    """Return what is wrong with R, also beside a policy that does not compare R candidates."""
+    problems = []
+    if size > settings.MAX_SAMPLE:
+        detail = f"must be at most {settings.MAX_SAMPLE}, not {size}"
+        problems.append(FieldProblem("/sample_size", "out_of_range", detail))
+    if policy in registry.POLICIES and not registry.draws_sample(policy):
+        others = ", ".join(filter(registry.draws_sample, sorted(registry.POLICIES)))
+        detail = f"{policy} does not compare R candidates; sample_size needs one of {others}"
+        problems.append(FieldProblem("/sample_size", "contradiction", detail))
+    return problems
 
 
 def _parameter_problems(policy: str, parameters: Mapping[str, float]) -> list[FieldProblem]:
