@@ -5,10 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from django.http import Http404, QueryDict
 from django.test import Client
+from django.utils.http import urlencode
 
 from apps.dashboard.figures import feasibility as figure
+from apps.dashboard.views.figure_sources import FIGURES, FigureRequest
 from apps.scheduling.core.sizing.feasibility import Feasibility
+from apps.scheduling.selectors import ClusterFollower
+from tests import factories
+from tests.api.cluster import build_cluster
 
 SIZES = np.arange(1, 65)
 SECONDS = np.stack([6400.0 / SIZES, 12800.0 / SIZES], axis=1)
@@ -83,7 +89,35 @@ def test_the_table_contains_the_chosen_size_and_the_best_platform() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "spec", ["", "{", "[]", json.dumps({"application": "new", "target": {"kind": "best_effort"}})]
+    "spec",
+    [
+        "",
+        "{",
+        "[]",
+        json.dumps({"application": "new", "target": {"kind": "best_effort"}}),
+        json.dumps({"application": "new", "target": {"kind": "best_effort"}, "policy": "gone"}),
+    ],
+    ids=["empty", "broken", "list", "new", "policy"],
 )
 def test_an_address_without_a_known_job_is_not_found(as_viewer: Client, spec: str) -> None:
     assert as_viewer.get("/figures/feasibility/", {"spec": spec}).status_code == 404
+
+
+def test_deeply_nested_text_is_no_job() -> None:
+    asked = FigureRequest(QueryDict(urlencode({"spec": "[" * 100_000})))
+    with pytest.raises(Http404, match="Not a valid job"):
+        FIGURES["feasibility"].read(asked)  # type: ignore[call-arg]  # it is shared
+
+
+@pytest.mark.django_db
+def test_a_job_of_a_policy_that_was_removed_still_has_its_sizes(
+    as_viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.scheduling.services.dry_run._COPY", ClusterFollower())
+    build_cluster()
+    factories.profile(factories.application("sort"), platforms=("A",))
+    target = {"kind": "completion_time", "seconds": 1.0}
+    job = {"application": "sort", "target": target, "input_bytes": 9 * 10**9, "policy": "gone"}
+    answer = as_viewer.get("/figures/feasibility/", {"spec": json.dumps(job)})
+    assert answer.status_code == 200
+    assert answer.json()["title"].startswith("No number of units is enough: 12.5 s at best")

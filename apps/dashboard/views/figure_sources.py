@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -319,15 +319,17 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
 def _feasibility(text: str) -> Feasibility:
     """Return the predicted performance of the job in the address at every size.
 
+    No size depends on the policy of the job, which may not be installed any more.
+
     Raises
     ------
-    Http404 : the text is not a valid job, or its application has no profile yet.
+    Http404 : the text is not a valid job, or nothing is predicted for it.
     """
     try:
         spec = parse_job(json.loads(text))
-    except ValueError as error:  # InvalidInputError is one
+    except (ValueError, RecursionError) as error:  # InvalidInputError is the first
         raise Http404(f"Not a valid job: {error}") from error
-    feasibility_of_job = check_job(spec).feasibility
+    feasibility_of_job = check_job(replace(spec, policy=None)).feasibility
     if feasibility_of_job is None:
-        raise Http404(f"{spec.application} has no profile yet")
+        raise Http404(f"nothing is predicted yet for this job of {spec.application}")
     return feasibility_of_job
