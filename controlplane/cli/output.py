@@ -91,12 +91,11 @@ def duration(seconds: float | None) -> str:
 
 
 def start_text(start: Mapping[str, float | None]) -> str:
-    """Return a predicted start from now: p50 and p90, in cluster time."""
-    p50, p90 = (
-        "unknown" if seconds is None else duration(seconds)
-        for seconds in (start["p50_seconds"], start["p90_seconds"])
-    )
-    return f"in {p50} (p50), {p90} (p90)"
+    """Return a predicted start from now: p50 and p90, in cluster time; "unknown" without p50."""
+    p50, p90 = start["p50_seconds"], start["p90_seconds"]
+    if p50 is None:
+        return "unknown"
+    return f"in {duration(p50)} (p50), {'unknown' if p90 is None else duration(p90)} (p90)"
 
 
 def target(target: Mapping[str, Any]) -> str:

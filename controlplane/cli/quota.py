@@ -8,7 +8,7 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, print_result, render
-from controlplane.cli.verbs import Verbs
+from controlplane.cli.verbs import Verbs, argument_type
 
 HEADINGS = ("PROJECT", "GUARANTEED", "MAX", "USED", "BORROWED", "LENT", "WAITING")
 
@@ -19,8 +19,9 @@ def declare(verbs: Verbs) -> None:
     add("list", list_quotas)
     parser = add("set", set_quota)
     parser.add_argument("project")
-    parser.add_argument("--units", type=_units, help="guaranteed units")
-    parser.add_argument("--max", type=_units, help="units in all, borrowed ones included")
+    units = argument_type(_units)
+    parser.add_argument("--units", type=units, help="guaranteed units")
+    parser.add_argument("--max", type=units, help="units in all, borrowed ones included")
     add("clear", clear).add_argument("project")
 
 

@@ -19,7 +19,7 @@ from controlplane.cli.job_options import read_job
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.jobs import _why_table
 from controlplane.cli.main import main, parser_for
-from controlplane.cli.output import columns, duration, render
+from controlplane.cli.output import columns, duration, render, start_text
 
 
 @pytest.mark.parametrize(
@@ -297,6 +297,13 @@ def test_a_limit_of_zero_is_refused(verb: str, capsys: pytest.CaptureFixture[str
     assert "must be at least 1, not 0" in capsys.readouterr().err
 
 
+def test_a_quota_below_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["quota", "set", "vision", "--units", "-1"])
+    assert caught.value.code == Exit.USAGE
+    assert "must be at least 0" in capsys.readouterr().err
+
+
 def test_the_help_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
@@ -326,6 +333,20 @@ def test_a_prediction_without_an_interval_is_shown_alone(kind: str) -> None:
     assert alone is not None
     assert whole is not None
     assert whole.startswith(f"{alone} (90% interval ")
+
+
+@pytest.mark.parametrize(
+    ("p50", "p90", "shown"),
+    [
+        (60.0, 120.0, "in 1.0 min (p50), 2.0 min (p90)"),
+        (60.0, None, "in 1.0 min (p50), unknown (p90)"),
+        (None, None, "unknown"),
+    ],
+)
+def test_a_start_that_cannot_be_predicted_is_unknown(
+    p50: float | None, p90: float | None, shown: str
+) -> None:
+    assert start_text({"p50_seconds": p50, "p90_seconds": p90}) == shown
 
 
 REFUSED: dict[str, Any] = {
