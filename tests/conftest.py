@@ -117,7 +117,12 @@ def one_rate_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    """Let tests that commit truncate the audit log afterwards, which a deployment refuses."""
+    """Let tests that commit truncate the audit log afterwards, which a deployment refuses.
+
+    No database was made if no test of this run uses one, such as those of scripts alone.
+    """
+    if not str(connection.settings_dict["NAME"]).startswith("test_"):
+        return
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
             "ALTER TABLE accounts_auditentry DISABLE TRIGGER accounts_audit_no_truncate"
