@@ -1,5 +1,6 @@
 """Preemptions that Berth proposes: stored first, bounded, approved by operators or applied."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.execution.models import Launch, PreemptionProposal
 from apps.execution.services import proposed_preemptions
 from apps.execution.services.preemption import preempt, preview_preemption
+from apps.execution.services.preemption_approval import dismiss_proposal
 from apps.execution.services.proposed_preemptions import (
     JOBS_AT_ONCE,
     propose_preemptions,
@@ -103,7 +105,7 @@ def test_two_processes_that_propose_at_once_store_one_proposal(
     full()
     found = preview_preemption(urgent(2).id)
     store, described = proposed_preemptions._store, proposed_preemptions._described
-    others = [lambda: store(found, is_automatic=False)]
+    others = [lambda: store(found, is_automatic=False)[1]]
 
     def late(victim: Any) -> dict[str, Any]:
         if others:  # between the search for an open proposal and the insert
@@ -111,7 +113,7 @@ def test_two_processes_that_propose_at_once_store_one_proposal(
         return described(victim)
 
     monkeypatch.setattr(proposed_preemptions, "_described", late)
-    assert not store(found, is_automatic=False)
+    assert store(found, is_automatic=False) == (None, False)
     assert proposals() == [("proposed", 1, "")]
 
 
@@ -161,10 +163,10 @@ def test_a_failure_to_apply_leaves_the_record_and_stops_nothing(
     urgent(4)
     store = proposed_preemptions._store
 
-    def ended(found: Any, *, is_automatic: bool) -> bool:
-        is_new = store(found, is_automatic=is_automatic)
+    def ended(found: Any, *, is_automatic: bool) -> Any:
+        stored = store(found, is_automatic=is_automatic)
         end(victim)
-        return is_new
+        return stored
 
     monkeypatch.setattr(proposed_preemptions, "_store", ended)
     turn()
@@ -172,6 +174,57 @@ def test_a_failure_to_apply_leaves_the_record_and_stops_nothing(
     assert state == "withdrawn"
     assert "Read the preview again" in message
     assert (stopping(), Reservation.objects.count()) == ([], 0)
+
+
+def dismiss() -> None:
+    dismiss_proposal(PreemptionProposal.objects.get(state="proposed").pk)
+
+
+def switch_off() -> None:
+    withdraw_stale(all_of_them=True)
+
+
+@pytest.mark.usefixtures("automatic")
+@pytest.mark.parametrize(
+    ("decide", "stored"),
+    [(dismiss, ("dismissed", 1, "")), (switch_off, ("withdrawn", 1, "The job no longer waits."))],
+)
+def test_a_proposal_that_others_close_before_it_acts_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, decide: Callable[[], None], stored: tuple[str, int, str]
+) -> None:
+    full()
+    urgent(4)
+    apply = proposed_preemptions._apply
+
+    def late(*values: Any) -> None:
+        decide()
+        apply(*values)
+
+    monkeypatch.setattr(proposed_preemptions, "_apply", late)
+    turn()
+    assert proposals() == [stored]
+    assert (stopping(), Reservation.objects.count()) == ([], 0)
+
+
+@pytest.mark.usefixtures("previewed")
+@pytest.mark.parametrize("mode", ["previewed", "automatic"])
+def test_a_dismissal_during_the_preview_is_respected(
+    monkeypatch: pytest.MonkeyPatch, settings: LazySettings, mode: str
+) -> None:
+    full()
+    urgent(4)
+    turn()
+
+    def slow(*values: Any) -> Any:
+        found = preview_preemption(*values)
+        dismiss()
+        return found
+
+    monkeypatch.setattr(proposed_preemptions, "preview_preemption", slow)
+    settings.PREEMPTION = mode
+    assert turn() == 0
+    assert proposals() == [("dismissed", 1, "")]
+    assert stopping() == []
 
 
 @pytest.mark.usefixtures("automatic")
@@ -251,13 +304,13 @@ def test_victims_of_others_meanwhile_count_before_it_acts(
     urgent(2)
     store = proposed_preemptions._store
 
-    def others(found: Any, *, is_automatic: bool) -> bool:
-        is_new = store(found, is_automatic=is_automatic)
+    def others(found: Any, *, is_automatic: bool) -> Any:
+        stored = store(found, is_automatic=is_automatic)
         PreemptionProposal.objects.create(
             job_id=factories.job().id, state="applied", is_automatic=False, cluster_s=0.0,
             decided_s=NOW_S, basis="", victims=3, lost=0, broken=0, preview=[],
         )  # fmt: skip
-        return is_new
+        return stored
 
     monkeypatch.setattr(proposed_preemptions, "_store", others)
     turn()

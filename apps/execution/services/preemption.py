@@ -307,11 +307,12 @@ def apply_preemption(
 
     Parameters
     ----------
-    approved : the proposal that an operator has approved, if it is one
+    approved : the proposal that is applied, if it is one
 
     Raises
     ------
-    ConflictError : the job no longer waits, or a victim or a free unit has changed.
+    ConflictError : the job no longer waits, a victim or a free unit has changed, or the proposal
+        is not open.
     """
     lock_reservations()
     ids = [victim.job.id for victim in found.victims]

@@ -52,11 +52,11 @@ def close_proposal(
 
     Parameters
     ----------
-    approved : the proposal that an operator has approved; None = the operator chose the victims
+    approved : the proposal that is applied; None = an operator chose the victims
 
     Raises
     ------
-    ConflictError : the approved proposal is not open.
+    ConflictError : that proposal is not open.
     """
     known = proposed_preemptions().filter(job_id=job_id).select_for_update().first()
     if approved is not None and (known is None or known.pk != approved):

@@ -12,7 +12,7 @@ import psycopg
 from django.conf import settings
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from apps.common.core.errors import ConflictError, NotFoundError
 from apps.execution.models import ONE_OPEN_PROPOSAL, PreemptionProposal, ProposalState
@@ -88,30 +88,34 @@ def withdraw_stale(*, all_of_them: bool = False) -> None:
     stale = proposed_preemptions()
     if not all_of_them:  # looks up the job of each proposal, however many jobs wait
         stale = stale.exclude(Exists(waiting.filter(id=OuterRef("job_id"))))
-    stale.update(state=ProposalState.WITHDRAWN, message="The job no longer waits.")
+    _withdraw(stale, "The job no longer waits.")
 
 
 def _propose(job_id: UUID, mode: PreemptionMode) -> bool:
     """Propose a preemption for one job; True if it is new or has changed."""
-    limits = preemption_limits()
-    dismissed_since_s = cluster_now() - limits.cooldown_s
-    if was_dismissed(job_id, since_s=dismissed_since_s):
+    if _is_dismissed(job_id):
         return False
     try:
-        found = preview_preemption(job_id, limits)
+        found = preview_preemption(job_id, preemption_limits())
     except NotFoundError:
         return False  # deleted since it was read
     why_not = _why_not(found)
     if why_not:
-        _withdraw(job_id, why_not)
+        _withdraw(proposed_preemptions().filter(job_id=job_id), why_not)
         cache.set(_pause_key(job_id), 1, PAUSE_S)
         return False
     if mode is PreemptionMode.AUTOMATIC:
-        is_new = _store(found, is_automatic=True)
-        _apply(found)
+        proposal, is_new = _store(found, is_automatic=True)
+        if proposal is not None:
+            _apply(found, proposal)
         return is_new
     why = _why_replaced(found)
-    return why is not None and _store(found, is_automatic=False, why=why)
+    return why is not None and _store(found, is_automatic=False, why=why)[1]
+
+
+def _is_dismissed(job_id: UUID) -> bool:
+    """Return whether an operator has dismissed a proposal for a job during the cool-down."""
+    return was_dismissed(job_id, since_s=cluster_now() - preemption_limits().cooldown_s)
 
 
 def _pause_key(job_id: UUID) -> str:
@@ -147,33 +151,36 @@ def renew_proposal(proposal_id: int, why: str) -> PreemptionProposal | None:
     The new proposal; None if none is possible within the limits.
     """
     job_id = proposal_by_id(proposal_id).job_id
-    proposed_preemptions().filter(pk=proposal_id).update(
-        state=ProposalState.WITHDRAWN, message=why[:500]
-    )
+    _withdraw(proposed_preemptions().filter(pk=proposal_id), why)
     found = preview_preemption(job_id, preemption_limits())
     if not _why_not(found):
         _store(found, is_automatic=False)
     return proposed_preemptions().filter(job_id=job_id).first()
 
 
-def _withdraw(job_id: UUID, message: str) -> None:
-    proposed_preemptions().filter(job_id=job_id).update(
-        state=ProposalState.WITHDRAWN, message=message[:500]
-    )
+def _withdraw(proposals: QuerySet[PreemptionProposal], message: str) -> None:
+    proposals.update(state=ProposalState.WITHDRAWN, message=message[:500])
 
 
-def _store(found: Preemption, *, is_automatic: bool, why: str = OTHERS) -> bool:
-    """Store a proposal in place of an open one of the job; False if that is the same.
+def _store(
+    found: Preemption, *, is_automatic: bool, why: str = OTHERS
+) -> tuple[PreemptionProposal | None, bool]:
+    """Store a proposal in place of an open one of the job, unless that is the same.
 
-    False too if another process has stored the first one of the job meanwhile.
+    Returns
+    -------
+    (the open proposal, whether it is new); (None, False) if an operator has dismissed one, or
+    another process has stored the first one of the job, since the preview
     """
     try:
         with transaction.atomic():
             known = proposed_preemptions().filter(job_id=found.job.pk).select_for_update().first()
             if known is not None and known.basis == found.basis:
-                return False
+                return known, False
+            if _is_dismissed(found.job.pk):
+                return None, False
             if known is not None:
-                _withdraw(found.job.pk, why)
+                _withdraw(proposed_preemptions().filter(pk=known.pk), why)
             proposal = PreemptionProposal.objects.create(
                 job_id=found.job.pk,
                 is_automatic=is_automatic,
@@ -190,8 +197,8 @@ def _store(found: Preemption, *, is_automatic: bool, why: str = OTHERS) -> bool:
         violated = cause.diag.constraint_name if isinstance(cause, psycopg.Error) else None
         if violated != ONE_OPEN_PROPOSAL:
             raise
-        return False
-    return True
+        return None, False
+    return proposal, True
 
 
 def _described(victim: Victim) -> dict[str, Any]:
@@ -224,14 +231,15 @@ def _event(found: Preemption, proposal: PreemptionProposal) -> NewEvent:
     )
 
 
-def _apply(found: Preemption) -> None:
+def _apply(found: Preemption, proposal: PreemptionProposal) -> None:
+    """Apply a proposal if it is still open; it is withdrawn if something has changed."""
     try:
         with transaction.atomic():
             lock_reservations()  # no approval counts the victims of the hour meanwhile
             _require_within_limits(found)
-            apply_preemption(found)
+            apply_preemption(found, approved=proposal.pk)
     except ConflictError as error:
-        _withdraw(found.job.pk, str(error))
+        _withdraw(proposed_preemptions().filter(pk=proposal.pk), str(error))
 
 
 def _require_within_limits(found: Preemption) -> None:
