@@ -150,6 +150,23 @@ def test_a_suspension_ends_with_the_launch() -> None:
     assert facts(lost)[:2] == ("", None)
 
 
+def test_a_suspension_that_is_open_at_the_end_of_a_job_is_no_run_time() -> None:
+    (ended, first), (cancelled, second) = running(), running()
+    for job, launch in ((ended, first), (cancelled, second)):
+        suspend_job(job.pk)
+        report(launch, 7000.0, is_suspended=True)
+        resume_job(job.pk)  # whose report is lost
+    cancel_jobs([cancelled.pk])
+    with transaction.atomic():
+        end_jobs([JobEnd(ended.pk, JobState.SUCCEEDED, 7100.0, Reason.SUCCEEDED)])
+    with transaction.atomic():
+        requeue_launch(second, "gone")
+    cancelled.refresh_from_db()
+    assert (cancelled.state, cancelled.finished_s) == ("cancelled", 7200.0)
+    assert facts(ended) == ("", None, 100.0)
+    assert facts(cancelled) == ("", None, 200.0)
+
+
 def test_only_a_running_job_can_be_stored_as_suspended() -> None:
     job = factories.job(state="queued")
     with pytest.raises(IntegrityError, match="job_suspended_runs"), transaction.atomic():

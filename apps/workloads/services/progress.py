@@ -74,7 +74,9 @@ def _end(ended: Sequence[JobEnd], only_from: Collection[JobState]) -> list[tuple
                progress = CASE WHEN d.state = 'succeeded' THEN 1.0 ELSE j.progress END,
                attainment = coalesce(d.attainment, j.attainment), exit_code = d.exit_code,
                claimed_by = '', claimed_until = NULL, shape_id = NULL,
-               suspension = '', suspended_s = NULL
+               suspension = '', suspended_s = NULL,
+               suspended_for_s = j.suspended_for_s
+                                 + greatest(0.0, coalesce(d.at - j.suspended_s, 0.0))
            FROM unnest(%s::uuid[], %s::text[], %s::float8[], %s::text[], %s::text[], %s::float8[],
                        %s::int[])
                 AS d(id, state, at, reason, message, attainment, exit_code)

@@ -35,6 +35,8 @@ def advance(
            SET state = %(to)s, reason_code = %(reason)s, reason_message = left(%(message)s, 500),
                reason_also = '[]', updated_at = now(), claimed_by = '', claimed_until = NULL,
                shape_id = NULL, generation = generation + 1, suspension = '', suspended_s = NULL,
+               suspended_for_s = suspended_for_s
+                   + greatest(0.0, coalesce(%(end_s)s::float8 - suspended_s, 0.0)),
                finished_s = coalesce(%(end_s)s::float8, finished_s),
                finished_at = CASE WHEN %(end_s)s::float8 IS NULL THEN finished_at ELSE now() END
            WHERE id = ANY(%(ids)s) AND {without_index("state = ANY(%(allowed)s)")}
