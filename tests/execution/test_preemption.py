@@ -22,7 +22,7 @@ from apps.scheduling.selectors import read_copy
 from apps.scheduling.services import commit
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.models import Job, WaitingShape
-from apps.workloads.services import cancel_jobs, set_held
+from apps.workloads.services import cancel_jobs, claim_incomplete, set_held
 from tests import factories
 from tests.execution.migration_world import (
     broken,
@@ -74,6 +74,22 @@ def test_the_victim_is_stopped_and_queued_again_and_the_job_gets_its_units() -> 
     assert holds(job.id) == [("a", 4)]
     assert not Reservation.objects.exists()
     assert broken() == []
+
+
+def test_a_victim_that_is_being_stopped_is_given_no_missing_units() -> None:
+    victim = low([0, 1], units_requested=4, gang=False)
+    Job.objects.filter(id=victim.id).update(units_missing=2)
+    low([4, 5, 6, 7], priority=5)
+    job = urgent(3)
+    assert claim_incomplete(agent=ME.name, limit=4) == [victim.id]
+    late = proposal(victim, read_copy().topology, [3], gang=False)
+    apply(job)
+    assert [lost.is_gone for lost in commit([late], agent=ME)[1]] == [True]
+    assert claim_incomplete(agent=ME.name, limit=4) == []
+    assert holds(victim.id) == [("a", 2)]
+    end(victim, "cancelled")
+    victim.refresh_from_db()
+    assert (victim.state, victim.claimed_until) == ("queued", None)
 
 
 def test_the_act_is_audited_and_each_victim_has_an_event() -> None:

@@ -370,6 +370,7 @@ def _stop(found: Preemption, request_id: str) -> None:
                WHERE id = ANY(%s)""",
             [MESSAGE, launches],
         )
+    workloads.end_growth([victim.job.id for victim in found.victims])
     now = cluster_time()
     start_s = now.cluster_s + STOP_S * now.speed
     keep_units(found.job.pk, found.kept, start_s=start_s, for_preemption=True)

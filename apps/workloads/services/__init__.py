@@ -33,6 +33,7 @@ from apps.workloads.services.decisions import (
 from apps.workloads.services.growth import (
     GrowthRound,
     claim_incomplete,
+    end_growth,
     grow_jobs,
     postpone_growth,
     record_given,
@@ -104,6 +105,7 @@ __all__ = [
     "copy_reasons",
     "create_application",
     "delete_job",
+    "end_growth",
     "end_jobs",
     "end_unplaced",
     "fail_waiting",

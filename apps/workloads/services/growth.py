@@ -14,6 +14,7 @@ from apps.workloads.services.rows import lock_jobs
 from apps.workloads.services.waiting import CLAIM_S
 
 RETRY_S: Final = 0.5  # wall seconds until a job is evaluated again that got no unit
+STOPPED_S: Final = 86_400.0  # wall seconds, in which every backend has stopped a job
 
 _CLAIM: Final = """
 UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
@@ -69,6 +70,21 @@ def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
                RETURNING id""",  # noqa: S608 - a constant
             [RETRY_S, sorted(job_ids), agent],
         )
+
+
+def end_growth(job_ids: Sequence[UUID]) -> None:
+    """Give locked jobs that are being stopped no more units; takes them from the agents.
+
+    They stay claimed by nobody until they have stopped: each end of a launch releases its job.
+    """
+    fetch_rows(
+        f"""UPDATE workloads_job SET claimed_by = '',
+                  claimed_until = clock_timestamp() + make_interval(secs => %s)
+           WHERE id = ANY(%s) AND {without_index("state IN ('starting', 'running')")}
+             AND units_missing > 0
+           RETURNING id""",  # noqa: S608 - a constant
+        [STOPPED_S, sorted(job_ids)],
+    )
 
 
 # cluster seconds that a predicted run loses: of those left, the part of the new units
