@@ -58,10 +58,12 @@ def program(*units: int, **values: Any) -> Job:
     return job
 
 
-def stopped(job: Job, outcome: str = "cancelled", *, at_s: float = NOW_S + 2.0) -> None:
+def stopped(
+    job: Job, outcome: str = "cancelled", *, at_s: float = NOW_S + 2.0, message: str = ""
+) -> None:
     """Report as an agent does that the running launch of a job has ended."""
     launch = job.launches.get(state="running")
-    reports = [EndReport(launch.pk, at_s, outcome)]
+    reports = [EndReport(launch.pk, at_s, outcome, message)]
     with transaction.atomic():
         record_restarts(reports)
     with transaction.atomic():
@@ -165,10 +167,12 @@ def test_a_job_whose_new_server_went_down_is_queued_again() -> None:
     job = program(0)
     ask(move(job, "a", "b"))
     Server.objects.filter(name="b").update(state="down")
-    stopped(job)
+    stopped(job, message="killed by SIGTERM")
     assert (job.state, job.reason_code) == ("queued", "BackendLost")
     assert job.reason_message == "the server on which it was to restart went down"
     assert holds(job.pk) == []
+    launch = job.launches.get()  # no preemption, of which a job has few
+    assert (launch.outcome, launch.message) == ("moved", "killed by SIGTERM")
 
 
 def test_a_launch_that_its_agent_lost_meanwhile_is_queued_again() -> None:

@@ -34,20 +34,23 @@ FROM unnest(%s::bigint[], %s::float8[]) AS d(id, at)
 WHERE l.id = d.id AND {without_index("l.state = 'requested'")}
 RETURNING l.job_id, l.started_s
 """  # noqa: S608 - a constant
-PREEMPTED: Final = "preempted"  # outcome of a launch that was stopped, but not its job
+# outcomes of launches that were stopped, but not their jobs: `MOVED` to restart elsewhere
+PREEMPTED: Final = "preempted"
+MOVED: Final = "moved"
 _END: Final = f"""
 UPDATE execution_launch l
 -- start and end are dated by two readings of the clock: within the same second, they may swap
 SET state = 'ended', ended_s = greatest(d.at, coalesce(l.started_s, d.at)),
-    outcome = CASE WHEN d.outcome = 'cancelled' AND l.cancel_requested AND NOT j.cancel_requested
-                   THEN 'preempted' ELSE d.outcome END,
+    outcome = CASE WHEN d.outcome <> 'cancelled' OR NOT l.cancel_requested OR j.cancel_requested
+                   THEN d.outcome
+                   WHEN l.message = '{TO_RESTART}' THEN '{MOVED}' ELSE '{PREEMPTED}' END,
     message = left(coalesce(nullif(d.message, ''), l.message), 500),
     claimed_until = NULL
 FROM unnest(%s::bigint[], %s::float8[], %s::text[], %s::text[], %s::int[])
      AS d(id, at, outcome, message, exit_code), workloads_job j
 WHERE l.id = d.id AND {without_index("l.state <> 'ended'")} AND j.id = l.job_id
 RETURNING l.job_id, l.ended_s, l.outcome, l.message, j.target, j.submitted_s, d.exit_code
-"""  # noqa: S608 - a constant
+"""  # noqa: S608 - constants
 
 
 def record_launches(
@@ -92,7 +95,8 @@ def record_ended(
 ) -> None:
     """Record the ends of launches; ends their jobs and releases their units.
 
-    Jobs whose launch was preempted are queued again.
+    Jobs whose launch was preempted are queued again, and so are those that were to restart on a
+    server that went down.
     """
     lock_launches(sorted(report.launch for report in reports))
     over = _end(reports)
@@ -118,9 +122,9 @@ def _end_jobs(
     changed: Sequence[tuple[Any, ...]], release_jobs: Callable[[Sequence[UUID]], None]
 ) -> list[tuple[Any, ...]]:
     """End, or queue again, the locked jobs of ended launches; returns their event rows."""
-    stranded = [row[0] for row in changed if row[2] == PREEMPTED and row[3] == TO_RESTART]
-    preempted = [row[0] for row in changed if row[2] == PREEMPTED and row[3] != TO_RESTART]
-    moved = workloads.end_jobs([_job_end(row) for row in changed if row[2] != PREEMPTED])
+    stranded = [row[0] for row in changed if row[2] == MOVED]
+    preempted = [row[0] for row in changed if row[2] == PREEMPTED]
+    moved = workloads.end_jobs([_job_end(row) for row in changed if row[2] in _STATE_OF])
     if preempted:
         message = "its units were given to a job of higher priority"
         moved += workloads.requeue_lost(preempted, reason=Reason.PREEMPTED, message=message)

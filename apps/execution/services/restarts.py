@@ -15,13 +15,13 @@ from apps.common.infrastructure.notifications import wake
 from apps.execution.core.migration import TO_RESTART, MigrationOutcome, MigrationReport
 from apps.execution.core.port import EndReport, Outcome
 from apps.execution.models import Migration, MigrationState
+from apps.execution.services.launch_reports import MOVED
 from apps.execution.services.locks import lock_launches, lock_migrations
 from apps.execution.services.migration_reports import record_locked_reports
 from apps.inventory.core.backends import MACHINES, Capability, backends_with
 from apps.inventory.selectors import cluster_now
 from apps.workloads import services as workloads
 
-MOVED: Final = "moved"  # outcome of a launch that was stopped to restart its job elsewhere
 OWNER: Final = "restart"  # such a migration has begun: no plan can withdraw it
 RESTARTS: Final = "restarts on another server"
 # A target that went down takes no job: its job is queued again.

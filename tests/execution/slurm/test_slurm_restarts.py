@@ -181,6 +181,6 @@ def test_a_job_whose_new_node_goes_down_meanwhile_is_placed_again(world: World) 
     until_pending(world, slurm_id)
     Server.objects.filter(name=target).update(state="cordoned")
     job = world.until_state(slurm_id, "queued", "starting")
-    assert job.launches.order_by("id")[0].outcome == "preempted"
+    assert job.launches.order_by("id")[0].outcome == "moved"
     world.until(lambda: world.job(slurm_id).state == "running", "it runs again")
     assert (world.jobs()[slurm_id].nodes, used_cores()) == ((source,), {source: 2})
