@@ -112,7 +112,7 @@ def _decisions() -> Iterator[GaugeMetricFamily]:
     )
     yield gauge(
         "berth_commit_conflicts_recent",
-        "Commit conflicts of the last 5 minutes.",
+        "Commits that the stored decisions of the last 5 minutes lost.",
         [({"policy": row[0], "outcome": row[1]}, row[4]) for row in rows],
     )
 
@@ -129,7 +129,7 @@ def _agents() -> Iterator[GaugeMetricFamily]:
     )
     for place, name, meaning in (
         (1, "berth_agent_decisions_recent", "Decisions of an agent, last 5 minutes."),
-        (2, "berth_agent_lost_commits_recent", "Commits that an agent lost to other agents."),
+        (2, "berth_agent_lost_commits_recent", "Commits that its stored decisions lost."),
         (3, "berth_agent_retried_decisions_recent", "Decisions that lost at least one commit."),
         (4, "berth_agent_lost_commits_per_decision", "Commits lost per decision of an agent."),
     ):

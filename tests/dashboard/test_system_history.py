@@ -50,7 +50,7 @@ def test_rates_conflicts_and_times_are_those_of_each_agent() -> None:
     assert rate.series["b"].tolist() == [5.0, 0.0]
     assert lines.title(rate) == "Agents make 20.0 decisions/s"
     assert lost.series["a"].tolist() == [5.0, 0.0]
-    assert lines.title(lost) == "1.4 % of the decisions lost a commit to another agent"
+    assert lines.title(lost) == "1.4 % of the decisions lost a commit"
     assert lines.title(times) == "p99 of the decision time is 20 ms"
     assert np.isnan(times.series["b"][1])
 

@@ -63,7 +63,7 @@ def test_a_sample_holds_queues_agents_and_streams(fake: FakeBroker) -> None:
     assert sample_system()
     sample = SystemSample.objects.get()
     assert sample.queues == {"agents": 0, "default": 3, "upkeep": 0, "placement": 0}
-    assert sample.agents == {"agent-1": {"decisions": 2, "lost": 2, "p50_s": 0.01, "p99_s": 0.01}}
+    assert sample.agents == {"agent-1": {"decisions": 2, "lost": 1, "p50_s": 0.01, "p99_s": 0.01}}
     assert sample.streams == 7
 
 

@@ -7,11 +7,13 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from django.conf import LazySettings
 from django.test import override_settings
 from django.utils import timezone
 
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services.servers import set_server_state
+from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit
 from apps.scheduling.services.agent_copy import AgentCopy
@@ -126,13 +128,21 @@ def test_an_agent_does_not_choose_its_own_units_again_between_two_reads() -> Non
     assert [one.batch_id is None for one in decisions] == [False, True, True]
 
 
-@override_settings(AGENT_RETRIES=1)
-def test_a_job_waits_after_the_retries_of_the_setting() -> None:
+@pytest.mark.parametrize(("retries", "attempts"), [(0, "1 attempt"), (1, "2 attempts")])
+def test_a_job_waits_after_the_retries_of_the_setting(
+    settings: LazySettings, retries: int, attempts: str
+) -> None:
+    settings.AGENT_RETRIES = retries
     build("a", "b", "c")
     job = waiting()
     work(agent("agent-2", Unlucky()))
     assert state_and_reason(job) == ("queued", "CommitConflict")
-    assert Decision.objects.get(job=job).commit_retries == 1
+    decision = Decision.objects.get(job=job)
+    assert decision.commit_retries == retries + 1  # all commits were lost
+    job.refresh_from_db()
+    assert job.reason_message == f"other agents were faster in {attempts}"
+    summary = represent_explanation(job, decision, [], now_s=0.0)["summary"]
+    assert f"other agents allocated the chosen units first, in {attempts}." in summary
 
 
 class Counting(FirstFree):

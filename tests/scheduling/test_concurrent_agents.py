@@ -81,7 +81,7 @@ def test_a_job_that_lost_every_commit_waits_with_its_last_candidates() -> None:
     work(agent("agent-2", Unlucky()))
     assert state_and_reason(job) == ("queued", "CommitConflict")
     decision = Decision.objects.get(job=job)
-    assert (decision.outcome, decision.commit_retries) == ("conflict", settings.AGENT_RETRIES)
+    assert (decision.outcome, decision.commit_retries) == ("conflict", settings.AGENT_RETRIES + 1)
     assert (decision.seed, decision.units_won) == (11, 0)
 
 

@@ -77,7 +77,7 @@ def decision_time() -> Lines:
 
 
 def lost_commits() -> Lines:
-    """Return the share of each agent's decisions that lost a commit to another agent."""
+    """Return the share of each agent's decisions that lost a commit."""
     samples = _samples()
     values = _by_agent(
         samples, lambda agent, _: 100 * agent["lost"] / agent["decisions"], idle=0.0
@@ -88,7 +88,7 @@ def lost_commits() -> Lines:
     return _lines(
         samples,
         values,
-        heading=f"{share} of the decisions lost a commit to another agent",
+        heading=f"{share} of the decisions lost a commit",
         unit="% of decisions",
         reduce=np.nanmean,
         text=lambda percent: formats.percent(percent / 100),

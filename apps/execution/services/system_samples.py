@@ -9,8 +9,9 @@ from apps.operations.models import SystemSample
 
 MIN_S: Final = 5.0  # wall seconds between samples: two messages of beat may arrive together
 MAX_S: Final = 60.0  # time that a sample covers at most, after a stop
+# of the decisions, those that lost a commit, however often
 _AGENTS: Final = """
-SELECT agent, count(*), sum(commit_retries),
+SELECT agent, count(*), count(*) FILTER (WHERE commit_retries > 0),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY elapsed_s),
        percentile_cont(0.99) WITHIN GROUP (ORDER BY elapsed_s)
 FROM scheduling_decision WHERE at >= %s AND at < %s GROUP BY agent ORDER BY agent

@@ -29,7 +29,9 @@ class DecisionSampleSerializer(serializers.Serializer[Any]):
     units_examined = serializers.IntegerField()
     units_eligible = serializers.IntegerField()
     servers_total = serializers.IntegerField()
-    commit_retries = serializers.IntegerField()
+    commit_retries = serializers.IntegerField(
+        help_text="Commits that it lost; of a conflict, all of them."
+    )
     elapsed_seconds = serializers.FloatField()
 
 

@@ -64,7 +64,7 @@ DECISION_FILTERS = {
     "elapsed_seconds__gte": number("elapsed_s__gte", "That took at least this long."),
     "commit_retries__gte": Filter(
         lambda value: decisions_retried(read_int(value)),
-        "With at least this number of conflicts.",
+        "That lost at least this number of commits.",
         {"type": "integer"},
     ),
 }

@@ -20,6 +20,6 @@ def decisions_about(application: str) -> Q:
 
 
 def decisions_retried(count: int) -> Q:
-    """Return the condition that a decision was committed after this number of conflicts."""
+    """Return the condition that a decision lost at least this number of commits."""
     retried = Q(commit_retries__gte=count)
     return retried & Q(commit_retries__gt=0) if count > 0 else retried

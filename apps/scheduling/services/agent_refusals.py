@@ -134,16 +134,17 @@ def lost_attempts(attempts: int) -> str:
 
 def conflict(proposal: Proposal) -> Refusal:
     """Return the refusal of a job that lost all its commits."""
+    attempts = proposal.retries + 1
     return Refusal(
         job=proposal.job,
         reason=Reason.COMMIT_CONFLICT,
-        message=lost_attempts(proposal.retries + 1),
+        message=lost_attempts(attempts),
         units=proposal.sized_job.request.units,
         profile_id=proposal.sized_job.profile_id,
         elapsed_s=proposal.elapsed_s,
         needs=None,
         lost=proposal.placed,
-        retries=proposal.retries,
+        retries=attempts,
         sampling=proposal.sized_job.sampling,
         place=proposal.place,
     )

@@ -81,7 +81,8 @@ def statement(
 
 
 def _attempts(decision: SummaryFacts) -> str:
-    return f"in {decision.commit_retries + 1} attempts"
+    count = decision.commit_retries
+    return f"in {count} {'attempt' if count == 1 else 'attempts'}"
 
 
 def _units(count: int) -> str:
