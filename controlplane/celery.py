@@ -4,10 +4,11 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, task_prerun, worker_init
+from celery.signals import beat_init, before_task_publish, task_prerun, worker_init
 from django.db import close_old_connections
 
 from apps.common.infrastructure.collector import spare_loaded_objects
+from apps.common.infrastructure.expiry import stamp
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
@@ -17,6 +18,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 # another: 10 ms of two processes. They are kept as between requests (`CONN_MAX_AGE`).
 app.conf["CELERY_DB_REUSE_MAX"] = 1_000_000  # tasks
 app.autodiscover_tasks()
+before_task_publish.connect(stamp)
 
 
 @task_prerun.connect

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# An unclaimed message expires, as the next one follows.
+# An unclaimed message expires by the broker's clock, as the next one follows.
 _FRESH = {"expires": 5.0}
 # Short tasks that must not wait for long ones.
 _UPKEEP = {"expires": 5.0, "queue": "upkeep"}

@@ -11,6 +11,7 @@ class RetriedTask(Task[Any, Any]):
     """A task that runs again once if PostgreSQL has rolled its transaction back."""
 
     abstract = True
+    Request = "apps.common.infrastructure.expiry:ExpiringRequest"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task."""
