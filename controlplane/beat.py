@@ -154,7 +154,17 @@ class StandbyScheduler(PersistentScheduler):
             _logger.info("periodic tasks: this process %s", _STATES[self._is_active])
         if not self._is_active:
             return POLL_S
+        self._follow_clock()
         return min(float(super().tick(*args, **kwargs)), POLL_S)
+
+    def _follow_clock(self) -> None:
+        """Let no task wait until the clock shows again what it showed before it was set back."""
+        now = self.app.now()
+        to_come = [each for each in self.schedule.values() if (each.last_run_at or now) > now]
+        for entry in to_come:
+            entry.last_run_at = now
+        if to_come:
+            self._heap = None  # it has times to come as well; the next tick makes another
 
     def close(self) -> None:
         """Store the schedule and release the lease."""

@@ -1,4 +1,4 @@
-"""Two schedulers of periodic tasks: one sends, the other takes over when the first dies."""
+"""Schedulers of periodic tasks: one sends, another takes over; and steps of their clock."""
 
 import json
 import os
@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -17,7 +20,8 @@ from pytest_django import Settings
 
 from apps.common.infrastructure.notifications import broker
 from apps.common.infrastructure.queues import QUEUES
-from controlplane.beat import KEY, LEASE_S, POLL_S, TAKEOVER_S, BeatLease
+from controlplane.beat import KEY, LEASE_S, POLL_S, TAKEOVER_S, BeatLease, StandbyScheduler
+from controlplane.celery import app
 from controlplane.embedded.instance import PROJECT
 
 pytestmark = pytest.mark.broker
@@ -195,3 +199,97 @@ def test_a_lease_that_cannot_be_renewed_ends_after_its_time(settings: Settings) 
     assert lease.hold()
     clock.now_s += 0.001
     assert not lease.hold()
+
+
+HOUR_S, MINUTE_S = 3600.0, 60.0
+BACK_S = [-0.5, -4.0, -MINUTE_S, -HOUR_S, -30 * HOUR_S]
+EVERY_S: dict[str, float] = {
+    name: entry["schedule"] for name, entry in configured.CELERY_BEAT_SCHEDULE.items()
+}
+
+
+class Counting(StandbyScheduler):
+    """A scheduler that counts the messages of each task and sends none."""
+
+    producer: Any = None
+    sent: Counter[str]
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        self.sent[entry.name] += 1
+
+
+class Host:
+    """A host whose clock runs as its scheduler waits, and is set by a test."""
+
+    def __init__(self, store: Path) -> None:
+        self.now = datetime(2026, 11, 27, 20, 43, 24, 123456, tzinfo=UTC)
+        self._store = str(store)
+
+    def start(self) -> None:
+        """Start a scheduler, which reads when each task was sent last."""
+        self._scheduler = Counting(app=app, schedule_filename=self._store)
+
+    def stop(self) -> None:
+        self._scheduler.close()
+
+    def step(self, by_s: float) -> None:
+        self.now += timedelta(seconds=by_s)
+
+    def sent(self, *, for_s: float) -> Counter[str]:
+        """Run for some seconds; returns the messages of each task."""
+        self._scheduler.sent, left_s = Counter(dict.fromkeys(EVERY_S, 0)), for_s
+        while left_s > 0.0:
+            waits_s = max(self._scheduler.tick(), 0.001)
+            self.step(waits_s)
+            left_s -= waits_s
+        return self._scheduler.sent
+
+
+@pytest.fixture
+def host(_own_broker: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    found = Host(tmp_path / "schedule")
+    monkeypatch.setattr(app, "now", lambda: found.now)
+    found.start()
+    yield found
+    found.stop()
+
+
+def at_intervals(*, overdue: int) -> dict[str, Any]:
+    """Return the messages of each task in a minute, some of which were overdue."""
+    return {
+        name: pytest.approx(MINUTE_S / every_s, abs=1.0 + overdue)
+        for name, every_s in EVERY_S.items()
+    }
+
+
+@of_its_own(14)
+@pytest.mark.parametrize("step_s", BACK_S)
+def test_after_a_step_back_of_the_clock_every_task_is_sent_at_its_interval(
+    host: Host, step_s: float
+) -> None:
+    host.sent(for_s=MINUTE_S)
+    host.step(step_s)
+    assert host.sent(for_s=MINUTE_S) == at_intervals(overdue=0)
+
+
+@of_its_own(14)
+@pytest.mark.parametrize("step_s", BACK_S)
+def test_a_scheduler_that_starts_after_a_step_back_sends_every_task_at_its_interval(
+    host: Host, step_s: float
+) -> None:
+    host.sent(for_s=MINUTE_S)
+    host.stop()
+    host.step(step_s)
+    host.start()
+    assert host.sent(for_s=MINUTE_S) == at_intervals(overdue=0)
+
+
+@of_its_own(14)
+def test_after_a_step_forward_every_task_is_sent_once_more_and_not_again_after_one_back(
+    host: Host,
+) -> None:
+    host.sent(for_s=MINUTE_S)
+    host.step(HOUR_S)
+    assert host.sent(for_s=MINUTE_S) == at_intervals(overdue=1)
+    host.step(-HOUR_S)
+    assert host.sent(for_s=MINUTE_S) == at_intervals(overdue=0)
