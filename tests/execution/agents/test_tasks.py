@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,23 @@ import pytest
 
 from apps.execution.backends.agent import limits
 from apps.execution.backends.agent.accounts import Accounts
+from apps.execution.backends.agent.agent import Agent
+from apps.execution.backends.agent.fork_server import ForkServer
+from apps.execution.backends.agent.machine import Machine
+from apps.execution.backends.agent.task import STARTING_S, Task
 from apps.execution.backends.agent.tasks import Tasks
+from apps.execution.core.agent.reconcile import reconcile
+from apps.execution.core.agent.wire import LOST, STARTED
 from apps.execution.core.port import CommandOrder
 from tests.execution.agents.conftest import eventually
+from tests.execution.agents.test_sending import Plane
 
 pytestmark = pytest.mark.agent
+SUPERVISE = """
+import sys
+from apps.execution.backends.agent.supervisor import main
+sys.exit(main(sys.argv[1]))
+"""
 PROBE = {"stressors": [], "window_s": 0.1}
 
 
@@ -160,3 +174,64 @@ def test_the_groups_of_an_ended_task_are_removed_once(
         tasks.forget()
     assert len(removed) == 2
     assert (tmp_path / "tasks/1").exists()
+
+
+def held_back(tasks: Tasks, monkeypatch: pytest.MonkeyPatch, *command: str) -> Task:
+    """Write an order down whose supervisor has not begun when it must have."""
+    with monkeypatch.context() as patched:
+        patched.setattr(ForkServer, "fork", lambda *_, **__: None)
+        tasks.start(order(*command))
+    task = tasks.get(1)
+    assert task.has_supervisor()
+    task.known_s -= STARTING_S
+    assert not task.has_supervisor()
+    return task
+
+
+def test_a_supervisor_that_begins_after_its_task_was_reported_as_lost_starts_nothing(
+    tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = held_back(tasks, monkeypatch, "true")
+    agent = Agent(Plane(lambda *_: None), Machine("box-1", tmp_path, (0,)))  # type: ignore[arg-type]
+    for _ in range(2):  # until the control plane has answered
+        report = agent._change(task, time.monotonic())
+        assert report is not None
+        assert report.state == LOST
+    late = [sys.executable, "-c", SUPERVISE, str(task.directory)]
+    assert subprocess.run(late, check=False).returncode == 1  # noqa: S603 - our own program
+    assert task.read("started") is None
+    task.confirm_end()
+    assert tasks.facts()[1].has_ended
+
+
+def test_a_task_whose_supervisor_begins_late_is_not_reported_as_lost(
+    tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = held_back(tasks, monkeypatch, "sleep", "600")
+    agent = Agent(Plane(lambda *_: None), Machine("box-1", tmp_path, (0,)))  # type: ignore[arg-type]
+    give_up = Task.give_up
+
+    def begins_first(late: Task) -> bool:
+        tasks._fork_server.fork(late.directory)
+        eventually((late.directory / "started.json").exists)
+        return give_up(late)
+
+    monkeypatch.setattr(Task, "give_up", begins_first)
+    report = agent._change(task, time.monotonic())
+    assert report is not None
+    assert report.state == STARTED
+    task.stop()
+    eventually((task.directory / "exit.json").exists)
+
+
+def test_a_task_that_runs_after_it_was_reported_as_lost_is_stopped(tasks: Tasks) -> None:
+    tasks.start(order("sleep", "600"))
+    task = tasks.get(1)
+    eventually((task.directory / "started.json").exists)
+    task.confirm_end()
+    for _ in range(2):
+        actions = reconcile([], tasks.facts(), asked_s=time.monotonic())
+        assert actions.stop == [1]
+    task.stop()
+    eventually((task.directory / "exit.json").exists)
+    assert reconcile([], tasks.facts(), asked_s=time.monotonic()).stop == []

@@ -349,7 +349,7 @@ class Agent:
         now_s = time.monotonic()
         if ended is not None:
             return end_report(task, ended, now_s) if is_sent else None
-        if not is_watched:
+        if not is_watched and task.give_up():
             task.kill_left()  # before its job is queued again
             return TaskReport(task.launch, LOST, 0.0, "its process on the machine is gone")
         if task.is_start_reported:

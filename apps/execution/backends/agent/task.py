@@ -46,6 +46,7 @@ class Task:
     sent : position up to which each stream of the output was sent
     sent_s : second of the monotonic clock at which its last chunk was
     has_group : whether its control groups may be there
+    has_exit : whether its supervisor is known to have written how it ended
     meter : of its usage, once its command runs
     """
 
@@ -60,6 +61,7 @@ class Task:
     meter: TaskMeter | None = None
     sent_s: dict[str, float] = field(default_factory=dict)
     has_group: bool = True
+    has_exit: bool = False
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return what a file of the task holds; None if it does not exist."""
@@ -78,6 +80,21 @@ class Task:
             )
         except (OSError, IndexError):
             return False
+
+    def give_up(self) -> bool:
+        """Let no supervisor begin any more; returns False if one has, and runs."""
+        claim = self.directory / "supervisor.json"
+        with suppress(OSError):  # there is one; on a full disk, no supervisor can write it either
+            claim.touch(0o600, exist_ok=False)
+        return not self.has_supervisor()
+
+    def has_ended(self) -> bool:
+        """Return True if its command does not run any more.
+
+        One that was reported as lost and runs all the same has not ended.
+        """
+        self.has_exit = self.has_exit or self.read("exit") is not None
+        return self.has_exit or (self.is_end_reported and not self.has_supervisor())
 
     def sample(self) -> TaskSample | None:
         """Return what its command used; None if it does not run, or no sample is due."""

@@ -53,7 +53,7 @@ class Tasks:
         return {
             task.launch: TaskFacts(
                 task.known_s,
-                has_ended=task.is_end_reported or task.read("exit") is not None,
+                has_ended=task.has_ended(),
                 suspend=task.is_to_suspend(),
             )
             for task in self
