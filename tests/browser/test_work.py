@@ -1,11 +1,16 @@
 """Actions on the pages: by keyboard, with live data, with changes."""
 
+import json
 import re
+from dataclasses import replace
+from typing import Any
 
 from playwright.sync_api import Route, expect
 
 from apps.inventory.models import Server
+from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
+from apps.workloads.selectors import submission_of
 from tests import factories
 from tests.browser.chromium import NOTHING_LOADS
 from tests.browser.conftest import Visitor
@@ -298,6 +303,41 @@ def test_a_job_is_submitted_by_keyboard_and_its_key_works_once(visitor: Visitor)
     page.wait_for_url("**/jobs/*-*/")
     expect(page.locator("h1")).to_have_text("keyboard-made")
     assert Job.objects.filter(name="keyboard-made").count() == 1
+
+
+def test_a_job_that_is_submitted_again_keeps_its_command_and_its_labels(visitor: Visitor) -> None:
+    program: dict[str, Any] = {
+        "command": ["sh", "-c", "echo $A"],
+        "environment": {"A": "1"},
+        "working_directory": None,
+        "user": "nobody",
+        "copyable": True,
+        "progress_command": ["cat", "progress"],
+        "progress_every_seconds": 30.0,
+    }
+    world = visitor.site.world
+    job = factories.job(
+        program=program,
+        project=world.running.project,
+        labels={"note": "nightly run", "url": "a=b"},
+        annotations={"by": "hand"},
+        constraints={
+            "platforms": [world.server.platform.name],
+            "labels": {"disk": "ssd"},
+            "locality": "server",
+        },
+        units_requested=2,
+        unit_memory_bytes=10**9,
+        files=factories.archive({"a": b"1"}),
+    )
+    page = visitor.visit(f"/submit/?again={job.id}")
+    document = json.loads(page.locator("#raw").input_value())
+    assert parse_job(document) == replace(parse_job(submission_of(job)), name=None)
+    page.get_by_label("Labels", exact=True).fill('note="nightly run" stage=2')
+    page.get_by_label("Priority, −100 to 100").fill("7")
+    edited = json.loads(page.locator("#raw").input_value())
+    assert edited["metadata"]["labels"] == {"note": "nightly run", "stage": "2"}
+    assert edited["spec"] == document["spec"] | {"priority": 7}
 
 
 def test_a_repeated_key_is_announced(visitor: Visitor) -> None:

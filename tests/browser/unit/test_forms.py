@@ -141,11 +141,39 @@ def test_no_errors_change_nothing(js: Script) -> None:
 
 @pytest.mark.parametrize(
     ("text", "labels"),
-    [("", {}), ("  ", {}), ("a=1 b", {"a": "1", "b": ""}), ("a=1\na=2", {"a": "2"})],
+    [
+        ("", {}),
+        ("  ", {}),
+        ("a=1 b", {"a": "1", "b": ""}),
+        ("a=1\na=2", {"a": "2"}),
+        ("url=a=b=c", {"url": "a=b=c"}),
+        ('note="nightly run" b=2', {"note": "nightly run", "b": "2"}),
+        ('a="b', {"a": '"b'}),
+        ("=1", {"": "1"}),
+    ],
 )
 def test_labels_are_parsed(js: Script, text: str, labels: dict[str, str]) -> None:
     script = "const m = await load('submit/form.js'); return m.parseLabels(argument);"
     assert js(script, text) == labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ({}, ""),
+        ({"team": "ml", "empty": ""}, "team=ml empty="),
+        ({"note": "nightly run", "url": "a=b"}, 'note="nightly run" url=a=b'),
+        ({"path": r"C:\x", "size": '3"'}, r'path=C:\x size=3"'),
+        ({"say": '"no"', "both": '\\ and "'}, r'say="\"no\"" both="\\ and \""'),
+    ],
+)
+def test_labels_are_written_as_they_are_parsed(
+    js: Script, labels: dict[str, str], text: str
+) -> None:
+    script = """const m = await load("submit/form.js");
+        const text = m.labelText(argument);
+        return [text, m.parseLabels(text)];"""
+    assert js(script, labels) == [text, labels]
 
 
 BODY: dict[str, Any] = {

@@ -11,7 +11,7 @@ const TARGET_FIELDS = {
   ips: "ips",
 };
 
-let carried = { metadata: {}, spec: {}, constraints: {} }; // of the job to submit again, without a field in the form
+let carried = { metadata: {}, spec: {}, constraints: {} }; // of the job to submit again; fields of the form replace it
 
 /* The kind of target that jobs of a kind of application usually have. */
 export const usualTargetKind = (applicationKind) => USUAL_KINDS[applicationKind];
@@ -51,11 +51,19 @@ function targetSpec() {
   return { kind };
 }
 
-/* "a=1 b" as { a: "1", b: "" }. */
-export function parseLabels(text) {
-  const words = text.split(/\s+/).filter(Boolean);
-  return Object.fromEntries(words.map((word) => word.split("=", 2)).map(([name, value]) => [name, value ?? ""]));
-}
+const LABEL = /(?=\S)([^\s=]*)(?:=("(?:[^"\\]|\\.)*"(?!\S)|\S*))?/g;
+
+/* 'a=1 b="2 3" c' as { a: "1", b: "2 3", c: "" }. */
+export const parseLabels = (text) =>
+  Object.fromEntries([...text.matchAll(LABEL)].map(([, name, value = ""]) => [name, unquoted(value)]));
+
+const unquoted = (value) => (/^".*"$/.test(value) ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value);
+
+/* The text that `parseLabels` reads as these labels. */
+export const labelText = (labels) =>
+  Object.entries(labels)
+    .map(([name, value]) => `${name}=${/\s|^"/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value}`)
+    .join(" ");
 
 function constraints() {
   const platforms = [...form.platforms.selectedOptions].map((option) => option.value);
@@ -136,16 +144,12 @@ export function fillTarget(target, follows = () => true) {
 /* Put a document into the form; what it has no field for is submitted unchanged. */
 export function fillDocument({ metadata, spec }) {
   const { constraints: given = {}, target, application } = spec;
-  const { annotations, project, labels = {} } = metadata;
-  const { unit_memory_bytes, unit_network_bps, unit_storage_bytes } = spec;
-  carried = {
-    metadata: { annotations },
-    spec: { unit_memory_bytes, unit_network_bps, unit_storage_bytes },
-    constraints: { labels: nonEmpty(given.labels ?? {}) },
-  };
+  const { project, labels = {} } = metadata;
+  carried = { metadata, spec, constraints: { ...given, labels: nonEmpty(given.labels ?? {}) } };
   form.application.value = application;
   fillTarget(target);
   const all = () => true;
+  form.input_gb.value = ""; // of a job without input, which `fillWork` leaves as it is
   fillWork({ tasks: 1, input_bytes: 0, duration_seconds: null, units: null, ...spec }, all);
   form.priority.value = String(spec.priority ?? 0);
   form.gang.value = spec.gang === undefined ? "" : String(spec.gang);
@@ -160,8 +164,6 @@ export function fillDocument({ metadata, spec }) {
   form.excluded.value = (given.excluded ?? []).join(" ");
   for (const option of form.platforms.options) option.selected = (given.platforms ?? []).includes(option.value);
   if ([...form.project.options].some(({ value }) => value === project)) form.project.value = project;
-  form.labels.value = Object.entries(labels)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(" ");
+  form.labels.value = labelText(labels);
   form.querySelector("details").open = true;
 }
