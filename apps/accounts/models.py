@@ -1,5 +1,7 @@
 """Users, projects, tokens, browser sessions, failed sign-ins and the audit log."""
 
+from typing import Any
+
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -8,6 +10,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.core.sign_in import Subject
 from apps.accounts.infrastructure.actor import Via
 from apps.common.core.ids import uuid7
+from apps.common.core.preconditions import generation_of
 
 ROLE_CHOICES = [(role.value, role.value) for role in Role]
 
@@ -31,6 +34,15 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.username
+
+    def editable(self) -> dict[str, Any]:
+        """Return what edits change, as JSON."""
+        return {"role": str(self.role), "is_active": self.is_active}
+
+    @property
+    def generation(self) -> int:
+        """Of the editable fields."""
+        return generation_of(self.editable())
 
 
 class Project(models.Model):
@@ -60,6 +72,23 @@ class Project(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def editable(self) -> dict[str, Any]:
+        """Return what edits change, as JSON."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "labels": self.labels,
+            "key_optional": self.key_optional,
+            "is_archived": self.archived_at is not None,
+            "guaranteed_units": self.guaranteed_units,
+            "max_units": self.max_units,
+        }
+
+    @property
+    def generation(self) -> int:
+        """Of the editable fields."""
+        return generation_of(self.editable())
 
 
 class ProjectShare(models.Model):

@@ -4,10 +4,18 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from apps.accounts.core.roles import Role
-from apps.accounts.models import AuditEntry, Membership, Project, SignInFailures, User
+from apps.accounts.models import (
+    AuditEntry,
+    Membership,
+    Project,
+    ProjectShare,
+    SignInFailures,
+    User,
+)
 from apps.accounts.services import Blocked, Verified, verify_password
 from apps.operations.models import IdempotencyKey
 from apps.workloads.models import Job
@@ -43,6 +51,19 @@ def test_an_administrator_adds_a_person(root: APIClient, project: Project) -> No
     entry = audited("user.created")
     assert (entry.username, entry.object_name) == ("ada", "new")
     assert entry.after == {"role": "operator", "is_service": False, "projects": ["default"]}
+
+
+def test_an_edit_of_an_older_version_of_a_user_is_refused(
+    root: APIClient, submitter: User
+) -> None:
+    url = f"{USERS}{submitter.pk}/"
+    old = root.get(url)["ETag"]
+    changed = root.patch(url, {"role": "viewer"}, HTTP_IF_MATCH=old)
+    late = root.patch(url, {"role": "operator"}, HTTP_IF_MATCH=old)
+    assert (changed.status_code, late.status_code) == (200, 412)
+    assert root.patch(url, {"is_active": False}, HTTP_IF_MATCH=changed["ETag"]).status_code == 200
+    submitter.refresh_from_db()
+    assert (submitter.role, submitter.is_active) == ("viewer", False)
 
 
 def test_secrets_are_shown_once_and_never_audited(root: APIClient) -> None:
@@ -268,6 +289,35 @@ def test_a_project_is_created_renamed_and_labelled(root: APIClient) -> None:
 )
 def test_an_invalid_project_is_refused(root: APIClient, body: dict[str, Any]) -> None:
     assert root.post(PROJECTS, body).status_code == 422
+
+
+def test_an_edit_of_an_older_version_of_a_project_is_refused(root: APIClient) -> None:
+    root.post(PROJECTS, {"name": "night"})
+    url = f"{PROJECTS}night/"
+    old = root.get(url)["ETag"]
+    quota = root.patch(url, {"guaranteed_units": 50})
+    edit = {"description": "at night", "guaranteed_units": None}
+    late = root.patch(url, edit, HTTP_IF_MATCH=old)
+    assert (quota.status_code, late.status_code) == (200, 412)
+    assert root.delete(url, HTTP_IF_MATCH=old).status_code == 412
+    assert root.get(url).json()["guaranteed_units"] == 50
+    again = root.patch(url, {"description": "at night"}, HTTP_IF_MATCH=late["ETag"])
+    assert again.json()["guaranteed_units"] == 50
+    assert root.delete(url, HTTP_IF_MATCH=again["ETag"]).status_code == 204
+
+
+def test_a_new_fair_share_is_no_edit_of_a_project(
+    root: APIClient, project: Project, settings: Settings
+) -> None:
+    settings.FAIR_SHARE_HALF_LIFE_S = 3600.0
+    url = f"{PROJECTS}default/"
+    tag = root.get(url)["ETag"]
+    ProjectShare.objects.create(
+        project=project, half_life_s=3600.0, cluster_s=1.0, sequence=1, settled=[0.0] * 4,
+        shares=[0.5] * 4, dominant=0.5, resource="units", position=1,
+    )  # fmt: skip
+    assert root.get(url)["ETag"] != tag
+    assert root.patch(url, {"max_units": 9}, HTTP_IF_MATCH=tag).status_code == 200
 
 
 def test_a_project_name_is_given_once(root: APIClient) -> None:

@@ -96,6 +96,16 @@ def test_the_limit_can_change_later(api: APIClient) -> None:
     assert api.patch(url, {"limit": 0}).status_code == 422
 
 
+def test_a_limit_that_changed_meanwhile_is_not_overwritten(api: APIClient) -> None:
+    url = f"{URL}{posted(api, size=5, limit=1)['id']}/"
+    old = api.get(url)["ETag"]
+    first = api.patch(url, {"limit": 4}, HTTP_IF_MATCH=old)
+    late = api.patch(url, {"limit": 2}, HTTP_IF_MATCH=old)
+    assert (first.status_code, late.status_code) == (200, 412)
+    assert api.get(url).json()["limit"] == 4
+    assert api.patch(url, {"limit": 2}, HTTP_IF_MATCH=late["ETag"]).status_code == 200
+
+
 def test_cancelling_an_array_cancels_its_members(api: APIClient) -> None:
     other = submitted(api)
     url = f"{URL}{posted(api, size=3, limit=1)['id']}/"

@@ -68,6 +68,31 @@ def test_every_request_that_creates_something_takes_an_idempotency_key() -> None
     assert without == CREATE_WITHOUT_KEY
 
 
+def header(operation: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a header that a request may have; empty if it may not."""
+    found: list[dict[str, Any]] = [p for p in operation.get("parameters", ()) if p["name"] == name]
+    return found[0] if found else {}
+
+
+def test_every_edit_takes_the_version_that_was_read() -> None:
+    edits = [op for _, method, op in operations() if method in {"patch", "put"}]
+    assert len(edits) >= 10
+    assert [op["operationId"] for op in edits if not header(op, "If-Match")] == []
+
+
+def test_what_changes_the_whole_cluster_needs_the_version_that_was_read() -> None:
+    needing = {
+        operation["operationId"]
+        for _, _, operation in operations()
+        if header(operation, "If-Match").get("required")
+    }
+    assert needing == {
+        "policies_default_replace",
+        "plans_approve_create",
+        "preference_sets_activate_create",
+    }
+
+
 def test_only_json_has_fields_to_select() -> None:
     others = {
         path: {parameter["name"] for parameter in operation.get("parameters", ())}

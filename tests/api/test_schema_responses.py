@@ -229,6 +229,30 @@ def test_write_responses_match_the_schema(
     check_answer(path, "post", status, response.json())
 
 
+MATCHED = sorted(
+    (path, method)
+    for path, item in schema()["paths"].items()
+    for method, operation in item.items()
+    if any(each["name"] == "If-Match" for each in operation.get("parameters", ()))
+)
+EDITS: dict[str, Any] = {
+    "/api/v1/arrays/{array_id}/": {"limit": 1},
+    "/api/v1/objectives/{name}/": {"weight": 0.2},
+    "/api/v1/plans/{key}/steps/": {"skip": [1]},
+    "/api/v1/policies/default/": {"policy": "random", "reason": "r"},
+    "/api/v1/preference-sets/{set_id}/activate/": {"message": "m"},
+}
+
+
+@pytest.mark.parametrize(("path", "method"), MATCHED)
+def test_an_operation_that_takes_if_match_refuses_an_older_version(
+    path: str, method: str, world: dict[str, Any]
+) -> None:
+    send = getattr(world["root"], method)
+    response = send(address(path, world), EDITS.get(path, {}), HTTP_IF_MATCH='"g0"')
+    assert response.status_code == 412, response.content
+
+
 def test_problems_match_the_schema(world: dict[str, Any]) -> None:
     body = world["api"].post("/api/v1/jobs/", short(tasks=0)).json()
     problem_schema = {"$ref": "#/components/schemas/Problem", "components": schema()["components"]}

@@ -196,6 +196,25 @@ def test_a_wrong_field_is_named_at_the_field(admin: Visitor) -> None:
     expect(page.locator("#project-name")).to_be_focused()
 
 
+def test_saving_a_project_keeps_the_quota_that_was_set_meanwhile(admin: Visitor) -> None:
+    quay = factories.project("quay")
+    page = admin.visit("/projects/quay/")
+    Project.objects.filter(pk=quay.pk).update(guaranteed_units=50, max_units=80)
+    page.get_by_label("Description").fill("the quay")
+    page.get_by_label("Max units").fill("90")
+    page.get_by_role("checkbox", name="Service accounts must send an Idempotency-Key").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#project-lead")).to_contain_text("the quay")
+    quay.refresh_from_db()
+    assert (quay.guaranteed_units, quay.max_units) == (50, 90)
+    assert not quay.key_optional
+    page.get_by_label("Max units").fill("")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_load_state("networkidle")
+    quay.refresh_from_db()
+    assert (quay.guaranteed_units, quay.max_units) == (50, None)
+
+
 def test_a_project_is_created_labelled_staffed_and_archived(admin: Visitor) -> None:
     page = admin.visit("/projects/")
     page.get_by_role("button", name="New project").click()

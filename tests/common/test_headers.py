@@ -10,7 +10,11 @@ from apps.common.api.etags import entity_tag, expected_generation, is_unchanged
 from apps.common.api.middleware import content_security_policy
 from apps.common.api.parsers import load_json, read_body
 from apps.common.api.problems import ProblemError
-from apps.common.core.preconditions import ChangedMeanwhileError, require_generation
+from apps.common.core.preconditions import (
+    ChangedMeanwhileError,
+    generation_of,
+    require_generation,
+)
 from apps.common.core.problem_codes import ProblemCode
 from apps.common.infrastructure.request_id import choose_request_id
 
@@ -80,6 +84,11 @@ def test_an_edit_from_an_old_version_is_refused() -> None:
 
 def test_an_edit_that_insists_on_nothing_passes() -> None:
     require_generation(None, 3)
+
+
+def test_equal_fields_have_one_generation_and_others_another() -> None:
+    assert generation_of({"a": 1, "b": None}) == generation_of({"b": None, "a": 1})
+    assert generation_of({"a": 1, "b": None}) != generation_of({"a": 1, "b": 0})
 
 
 def test_bodies_are_read_up_to_their_limit() -> None:

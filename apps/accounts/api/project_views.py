@@ -28,6 +28,7 @@ from apps.accounts.services import (
     set_membership,
     update_project,
 )
+from apps.common.api.etags import expected_generation
 from apps.common.api.inputs import validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import Filter, ListQuery, exact, label, read_flag
@@ -77,25 +78,32 @@ class ProjectList(KeyedView, ListView):
 class ProjectDetail(ApiView):
     """One project, addressed by id or by name."""
 
+    takes_match = frozenset({"PATCH", "DELETE"})
     write_role = Role.ADMIN
 
     @extend_schema(responses=ProjectSerializer)
     def get(self, request: Request, key: str) -> Response:
         """Return a project."""
-        return answer(request, represent_project(project_by(principal_of(request), key)))
+        return _present(request, project_by(principal_of(request), key))
 
     @extend_schema(request=ProjectPatchSerializer, responses=ProjectSerializer)
     def patch(self, request: Request, key: str) -> Response:
         """Rename, describe, label, archive or restore a project, or change its quota."""
         project = project_by(principal_of(request), key)
         changes = _fields(validated(ProjectPatchSerializer, request.data))
-        return answer(request, represent_project(update_project(project.pk, changes)))
+        expected = expected_generation(request._request)
+        return _present(request, update_project(project.pk, changes, expected=expected))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, key: str) -> Response:
         """Delete a project that never had a job; archive the others."""
-        delete_project(project_by(principal_of(request), key).pk)
+        project = project_by(principal_of(request), key)
+        delete_project(project.pk, expected=expected_generation(request._request))
         return Response(status=204)
+
+
+def _present(request: Request, project: Project) -> Response:
+    return answer(request, represent_project(project), generation=project.generation)
 
 
 class MemberList(KeyedView, ListView):

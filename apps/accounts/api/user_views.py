@@ -41,6 +41,7 @@ from apps.accounts.services import (
     unblock_sign_in,
     update_user,
 )
+from apps.common.api.etags import expected_generation
 from apps.common.api.inputs import idempotency_key, validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import ListQuery, choice, exact, flag
@@ -103,13 +104,14 @@ class UserList(KeyedView, ListView):
 class UserDetail(ApiView):
     """One user, addressed by id or by name."""
 
+    takes_match = frozenset({"PATCH"})
     manages_credentials = True  # a role outlives the token that gave it
     read_role = write_role = Role.ADMIN
 
     @extend_schema(responses=UserSerializer)
     def get(self, request: Request, key: str) -> Response:
         """Return a user."""
-        return answer(request, represent_user(user_by(key)))
+        return _present(request, key)
 
     @extend_schema(request=UserPatchSerializer, responses=UserSerializer)
     def patch(self, request: Request, key: str) -> Response:
@@ -120,8 +122,14 @@ class UserDetail(ApiView):
             role=Role(data["role"]) if "role" in data else None,
             is_active=data.get("is_active"),
             by=principal_of(request).user_id,
+            expected=expected_generation(request._request),
         )
-        return answer(request, represent_user(user_by(str(user.pk))))
+        return _present(request, str(user.pk))
+
+
+def _present(request: Request, key: str) -> Response:
+    user = user_by(key)
+    return answer(request, represent_user(user), generation=user.generation)
 
 
 class UserPasswordReset(KeyedView):

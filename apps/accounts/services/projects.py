@@ -17,6 +17,7 @@ from apps.common.core.errors import (
     InvalidInputError,
     NotFoundError,
 )
+from apps.common.core.preconditions import require_generation
 from apps.common.infrastructure.database import fetch_prepared
 
 DEFAULT_PROJECT: Final = "default"
@@ -60,14 +61,16 @@ def create_project(name: str, values: Mapping[str, Any]) -> Project:
             project = Project(name=name, **values)
             _check_quota(project)
             project.save(force_insert=True)
-            act = Act("project.created", str(project.pk), name, after=_state(project))
+            act = Act("project.created", str(project.pk), name, after=project.editable())
             record_act(act)
     except IntegrityError as error:
         raise ConflictError(f"A project named {name} already exists.") from error
     return project
 
 
-def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
+def update_project(
+    project_id: UUID, changes: Mapping[str, Any], *, expected: int | None = None
+) -> Project:
     """Rename, describe, label, archive or restore a project, or change its quota.
 
     Parameters
@@ -76,6 +79,7 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
 
     Raises
     ------
+    ChangedMeanwhileError : its generation is no longer ``expected``.
     ConflictError : the name is taken, or something that bears the name cannot be renamed with it.
     InvalidInputError : more units are guaranteed than it may use in all.
     """
@@ -84,7 +88,8 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
             known = Project.objects.values_list("name", flat=True).filter(pk=project_id).first()
             followers = _followers(known, changes.get("name"))
             project = _locked(project_id)
-            before, name = _state(project), project.name
+            require_generation(expected, project.generation)
+            before, name = project.editable(), project.name
             if followers and name != known:
                 raise ConflictError(f"The project {known} was renamed to {name} meanwhile.")
             for field, value in changes.items():
@@ -94,7 +99,7 @@ def update_project(project_id: UUID, changes: Mapping[str, Any]) -> Project:
                     project.archived_at = timezone.now() if value else None
             _check_quota(project)
             project.save()
-            after = _state(project)
+            after = project.editable()
             if after != before:
                 record_act(Act("project.updated", str(project_id), name, before, after))
             for follow in followers:
@@ -128,20 +133,22 @@ def keep_open(project_id: UUID) -> str | None:
     return rows[0][0] if rows else None
 
 
-def delete_project(project_id: UUID) -> None:
+def delete_project(project_id: UUID, *, expected: int | None = None) -> None:
     """Delete a project without jobs, and its memberships.
 
     A later project of the same name gets nothing of it.
 
     Raises
     ------
+    ChangedMeanwhileError : its generation is no longer ``expected``.
     ConflictError : it has jobs, or it changes at the same time.
     """
     with transaction.atomic():
         known = Project.objects.values_list("name", flat=True).filter(pk=project_id).first()
         followers = [] if known is None else [retirer(known) for retirer in _RETIRERS]
         project = _locked(project_id)
-        before, name = _state(project), project.name
+        require_generation(expected, project.generation)
+        before, name = project.editable(), project.name
         if name != known:
             raise ConflictError(f"The project {known} was renamed to {name} meanwhile.")
         try:
@@ -219,18 +226,6 @@ def _check_quota(project: Project) -> None:
     if guaranteed is not None and limit is not None and limit < guaranteed:
         detail = f"must be at least the {guaranteed} guaranteed units, not {limit}"
         raise InvalidInputError([FieldProblem("/max_units", "too_small", detail)])
-
-
-def _state(project: Project) -> dict[str, Any]:
-    return {
-        "name": project.name,
-        "description": project.description,
-        "labels": project.labels,
-        "key_optional": project.key_optional,
-        "is_archived": project.archived_at is not None,
-        "guaranteed_units": project.guaranteed_units,
-        "max_units": project.max_units,
-    }
 
 
 def _membership_act(

@@ -4,7 +4,7 @@ import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.contrib.auth.password_validation import validate_password
@@ -25,6 +25,7 @@ from apps.accounts.services.sign_in import end_sessions
 from apps.accounts.services.tokens import create_token
 from apps.common.core.errors import ConflictError, FieldProblem, InvalidInputError, NotFoundError
 from apps.common.core.ids import uuid7
+from apps.common.core.preconditions import require_generation
 
 _PASSWORD_BYTES: Final = 12  # random bytes of a one-time password
 
@@ -125,7 +126,12 @@ def add_user(
 
 
 def update_user(
-    user_id: UUID, *, role: Role | None = None, is_active: bool | None = None, by: UUID
+    user_id: UUID,
+    *,
+    role: Role | None = None,
+    is_active: bool | None = None,
+    by: UUID,
+    expected: int | None = None,
 ) -> User:
     """Change the role of a user, or whether the user may sign in.
 
@@ -134,12 +140,14 @@ def update_user(
 
     Raises
     ------
+    ChangedMeanwhileError : the user's generation is no longer ``expected``.
     ConflictError : nobody could administer Berth afterwards, or users deactivate themselves.
     """
     with transaction.atomic():
         admins = _locked_admins()
         user = _locked(user_id)
-        before = _state(user)
+        require_generation(expected, user.generation)
+        before = user.editable()
         if role is not None:
             user.role, user.is_staff = role.value, role is Role.ADMIN
         if is_active is not None:
@@ -149,7 +157,7 @@ def update_user(
         keeps_access = user.is_active and user.role == Role.ADMIN
         if not keeps_access and admins == {user.pk}:
             raise ConflictError(f"{user.username} is the only active administrator.")
-        after = _state(user)
+        after = user.editable()
         if after != before:
             user.save(update_fields=["role", "is_staff", "is_active"])
             record_act(Act("user.updated", str(user.pk), user.username, before, after))
@@ -263,10 +271,6 @@ def _locked_admins() -> set[UUID]:
         role=Role.ADMIN.value, is_active=True, is_service=False
     )
     return set(rows.order_by("pk").values_list("pk", flat=True))
-
-
-def _state(user: User) -> dict[str, Any]:
-    return {"role": str(user.role), "is_active": user.is_active}
 
 
 def _password_problems(new: str, user: User) -> list[FieldProblem]:

@@ -123,8 +123,9 @@ class BerthSchema(AutoSchema):
                 found += [_query(n, d, s) for n, (d, s) in SHAPE_PARAMETERS.items()]
             if view.has_tags:
                 found.append(_header("If-None-Match", "Respond 304 if this tag is current."))
-        if self.method in {"PATCH", "DELETE"}:
-            found.append(_header("If-Match", "Respond 412 unless this tag is current."))
+        if isinstance(view, ApiView) and self.method in view.takes_match:
+            about = "Respond 412 unless this tag is current."
+            found.append(_header("If-Match", about, required=view.needs_match))
         if self.method == "POST" and getattr(view, "takes_key", False):
             found.append(_header("Idempotency-Key", "Requests with the same key run once."))
         return found
@@ -165,8 +166,10 @@ def _query(name: str, description: str, schema: dict[str, Any]) -> OpenApiParame
     return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=description)
 
 
-def _header(name: str, description: str) -> OpenApiParameter:
-    return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=description)
+def _header(name: str, description: str, *, required: bool = False) -> OpenApiParameter:
+    return OpenApiParameter(
+        name, str, OpenApiParameter.HEADER, required=required, description=description
+    )
 
 
 def catalogue() -> list[dict[str, Any]]:

@@ -41,6 +41,8 @@ class ApiView(APIView):
     query_parameters: ClassVar[frozenset[str]] = frozenset()
     has_fields: ClassVar[bool] = True  # GET accepts fields and omit
     has_tags: ClassVar[bool] = True  # GET sends an entity tag, and 304 to a caller who has it
+    takes_match: ClassVar[frozenset[str]] = frozenset()  # methods that respond 412 to an old tag
+    needs_match: ClassVar[bool] = False  # these methods respond 428 without a tag
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check the caller, then the query parameters, except those of lists."""

@@ -19,6 +19,8 @@ from apps.workloads.core.lifecycle import Suspension
 class JobSuspend(ApiView):
     """Suspend one running job."""
 
+    takes_match = frozenset({"POST"})
+
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})
     def post(self, request: Request, job_id: UUID) -> Response:
         """Stop the processes of a job; it keeps its units. 202 while its backend stops them."""
@@ -27,6 +29,8 @@ class JobSuspend(ApiView):
 
 class JobResume(ApiView):
     """Resume one suspended job."""
+
+    takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})
     def post(self, request: Request, job_id: UUID) -> Response:

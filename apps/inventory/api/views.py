@@ -157,6 +157,7 @@ class ServerUnitsView(ListView):
 class ServerAction(ApiView):
     """Change of a server's state."""
 
+    takes_match = frozenset({"POST"})
     write_role = Role.OPERATOR
     state: ServerState
 

@@ -279,6 +279,8 @@ class OperationDetail(ApiView):
 class OperationCancel(ApiView):
     """Cancelling an operation."""
 
+    takes_match = frozenset({"POST"})
+
     @extend_schema(request=None, responses=OperationSerializer)
     def post(self, request: Request, operation_id: UUID) -> Response:
         """Request the cancellation of an operation; a pending one ends at once."""

@@ -135,6 +135,7 @@ class ObjectiveList(ApiView):
 class ObjectiveDetail(ApiView):
     """A custom objective."""
 
+    takes_match = frozenset({"PATCH"})
     write_role = Role.ADMIN
 
     @extend_schema(responses=ObjectiveSerializer)

@@ -140,6 +140,7 @@ def answer_plan(request: Request, plan: Plan) -> Response:
 class PlanSteps(ClusterWide, ListView):
     """The migrations of a plan, in order."""
 
+    takes_match = frozenset({"PATCH"})
     row_serializer = PlannedMigrationSerializer
     brief_fields = ("ordinal", "state")
     orders: ClassVar = {"ordinal": Order(("ordinal",))}
@@ -203,6 +204,9 @@ class PlanVerification(ClusterWide, ApiView):
 class PlanApprove(ClusterWide, ApiView):
     """Approval of a plan."""
 
+    takes_match = frozenset({"POST"})
+    needs_match = True
+
     @extend_schema(request=ApproveRequestSerializer, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
         """Approve a plan for execution, re-based on the cluster as it is.
@@ -221,6 +225,8 @@ class PlanApprove(ClusterWide, ApiView):
 class PlanPause(ClusterWide, ApiView):
     """Pause of a plan."""
 
+    takes_match = frozenset({"POST"})
+
     @extend_schema(request=None, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
         """Start no further migrations; those under way finish."""
@@ -231,6 +237,8 @@ class PlanPause(ClusterWide, ApiView):
 
 class PlanResume(ClusterWide, ApiView):
     """Resumption of a plan."""
+
+    takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
@@ -243,6 +251,8 @@ class PlanResume(ClusterWide, ApiView):
 class PlanCancel(ClusterWide, ApiView):
     """Cancellation of a plan."""
 
+    takes_match = frozenset({"POST"})
+
     @extend_schema(request=None, responses=PlanSerializer)
     def post(self, request: Request, key: str) -> Response:
         """Cancel a plan; migrations under way finish, no other starts."""
@@ -254,6 +264,7 @@ class PlanCancel(ClusterWide, ApiView):
 class PlanRollback(ClusterWide, ApiView):
     """Rollback of a plan."""
 
+    takes_match = frozenset({"POST"})
     takes_key = True
 
     @extend_schema(request=RollbackRequestSerializer, responses={202: OperationSerializer})
@@ -329,6 +340,8 @@ class PreviewDetail(ClusterWide, ApiView):
 
 class PlacementLoop(ClusterWide, ApiView):
     """Settings of the rebalancing loop."""
+
+    takes_match = frozenset({"PATCH"})
 
     @extend_schema(responses=LoopSerializer)
     def get(self, request: Request) -> Response:

@@ -185,6 +185,7 @@ class PreferenceSetList(ListView):
 class PreferenceSetDetail(ApiView):
     """One preference set."""
 
+    takes_match = frozenset({"PATCH", "DELETE"})
     write_role = Role.OPERATOR
 
     @extend_schema(responses=PreferenceSetSerializer)

@@ -32,6 +32,8 @@ from apps.placement.services.preference.activations import Guard, activate, reve
 class ActivateView(ApiView):
     """Activation of a preference set."""
 
+    takes_match = frozenset({"POST"})
+    needs_match = True
     write_role = Role.OPERATOR
     takes_key = True
 

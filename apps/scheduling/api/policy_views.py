@@ -58,6 +58,8 @@ def represent_policy(row: DefaultPolicy) -> dict[str, Any]:
 class DefaultPolicyView(ApiView):
     """The policy that decides on jobs that name none."""
 
+    takes_match = frozenset({"PUT"})
+    needs_match = True
     write_role = Role.ADMIN
 
     @extend_schema(responses=DefaultPolicySerializer)

@@ -85,6 +85,7 @@ class ApplicationDetail(ApiView):
     All projects share applications, so a change needs the role operator.
     """
 
+    takes_match = frozenset({"PATCH"})
     write_role = Role.OPERATOR
 
     @extend_schema(responses=ApplicationSerializer)

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of, require_role
 from apps.accounts.core.roles import Role
+from apps.common.api.etags import expected_generation
 from apps.common.api.inputs import idempotency_key, validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import Filter, ListQuery, moment, read_text
@@ -136,17 +137,25 @@ def own_array(request: Request, array_id: UUID) -> Batch:
 class ArrayDetail(ApiView):
     """One array."""
 
+    takes_match = frozenset({"PATCH"})
+
     @extend_schema(responses=JobArrayDetailSerializer)
     def get(self, request: Request, array_id: UUID) -> Response:
         """Return an array and the number of its members by state."""
-        return answer(request, _detail(visible_array(request, array_id)))
+        return _present(request, array_id)
 
     @extend_schema(request=ArrayLimitSerializer, responses=JobArrayDetailSerializer)
     def patch(self, request: Request, array_id: UUID) -> Response:
         """Change the limit: a lower one holds members that wait for units, and stops none."""
         own_array(request, array_id)
-        set_array_limit(array_id, validated(ArrayLimitSerializer, request.data)["limit"])
-        return answer(request, _detail(visible_array(request, array_id)))
+        limit = validated(ArrayLimitSerializer, request.data)["limit"]
+        set_array_limit(array_id, limit, expected=expected_generation(request._request))
+        return _present(request, array_id)
+
+
+def _present(request: Request, array_id: UUID) -> Response:
+    array = visible_array(request, array_id)
+    return answer(request, _detail(array), generation=array.generation)
 
 
 class ArrayCancel(ApiView):

@@ -220,6 +220,8 @@ def guarded(request: Request, job_id: UUID, change: Callable[[], _Result]) -> _R
 class JobDetail(ApiView):
     """One job."""
 
+    takes_match = frozenset({"PATCH", "DELETE"})
+
     @extend_schema(responses=JobSerializer)
     def get(self, request: Request, job_id: UUID) -> Response:
         """Return a job."""
@@ -251,6 +253,8 @@ def _present(request: Request, job_id: UUID, status: int = 200) -> Response:
 class JobCancel(ApiView):
     """Cancel one job."""
 
+    takes_match = frozenset({"POST"})
+
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})
     def post(self, request: Request, job_id: UUID) -> Response:
         """Cancel a job: 200 if it has ended, 202 if its backend is still stopping it."""
@@ -276,6 +280,8 @@ class JobCancel(ApiView):
 class JobHold(ApiView):
     """Hold a waiting job."""
 
+    takes_match = frozenset({"POST"})
+
     @extend_schema(request=None, responses=JobSerializer)
     def post(self, request: Request, job_id: UUID) -> Response:
         """Exclude a waiting job from placement."""
@@ -286,6 +292,8 @@ class JobHold(ApiView):
 
 class JobRelease(ApiView):
     """Release a held job."""
+
+    takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=JobSerializer)
     def post(self, request: Request, job_id: UUID) -> Response:

@@ -5,6 +5,7 @@ from django.db import models
 
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
+from apps.common.core.preconditions import generation_of
 from apps.common.infrastructure.database import DatabaseClock
 
 
@@ -50,6 +51,11 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def generation(self) -> int:
+        """Of the only field that edits change."""
+        return generation_of({"limit": self.array_limit})
 
 
 class Archive(models.Model):

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.models import Project, User
+from apps.common.core.preconditions import require_generation
 from apps.common.infrastructure.database import fetch_rows, without_index
 from apps.common.infrastructure.notifications import notify
 from apps.operations.services import record_events
@@ -119,13 +120,18 @@ def release_unreleased() -> int:
     return release_members(arrays) if arrays else 0
 
 
-def set_array_limit(array_id: UUID, limit: int | None) -> None:
+def set_array_limit(array_id: UUID, limit: int | None, *, expected: int | None = None) -> None:
     """Change how many members of an array may wait for units or run at once.
 
     A lower limit holds the last members that wait for units; started members run on.
+
+    Raises
+    ------
+    ChangedMeanwhileError : the generation of the array is no longer ``expected``.
     """
     with transaction.atomic():
-        Batch.objects.select_for_update(of=("self",), no_key=True).get(pk=array_id)
+        array = Batch.objects.select_for_update(of=("self",), no_key=True).get(pk=array_id)
+        require_generation(expected, array.generation)
         Batch.objects.filter(pk=array_id).update(array_limit=limit)
         jobs = [row[0] for row in fetch_rows(_BEYOND, [_WAITING, array_id])]
         if not jobs:

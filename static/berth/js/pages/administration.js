@@ -1,6 +1,7 @@
 /* Account, users and projects. Forms, buttons and selects name their REST call in data-call: "METHOD /path".
 
-   A form sends its named fields, converted by data-type. data-body has constant fields. data-confirm asks first.
+   A form sends its named fields, converted by data-type; with data-edits only those that differ from the page as it was
+   loaded, so that edits by others stay. data-body has constant fields. data-confirm asks first.
    Afterwards: a response with a password or token shows it once, data-next and data-open open a page ({name} is taken
    from the response), otherwise the lists of the page are refreshed. */
 import { call } from "../api.js";
@@ -50,8 +51,11 @@ function label(line) {
   return [name.trim(), value.join("=").trim()];
 }
 
+const isEdited = (input) => input.value !== input.defaultValue || input.checked !== input.defaultChecked;
+
 function bodyOf(form) {
-  const inputs = [...form.elements].filter((input) => input.name && input.name !== "csrfmiddlewaretoken");
+  const named = [...form.elements].filter((input) => input.name && input.name !== "csrfmiddlewaretoken");
+  const inputs = "edits" in form.dataset ? named.filter(isEdited) : named;
   return Object.fromEntries(inputs.map((input) => [input.name, (READ[input.dataset.type] ?? ((i) => i.value))(input)]));
 }
 
