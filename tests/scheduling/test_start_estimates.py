@@ -16,7 +16,7 @@ from apps.inventory.models import Cluster
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import run_time_history
-from apps.scheduling.selectors.waits import start_scores, waiting_jobs
+from apps.scheduling.selectors.waits import current_estimate, start_scores, waiting_jobs
 from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.start_estimates import update_start_estimates
@@ -250,6 +250,31 @@ def test_estimates_of_jobs_that_no_longer_wait_are_not_scored() -> None:
     estimate()
     for each in [*estimates(second), *estimates(third)]:
         assert (each.is_open, each.placed_s) == (False, None)
+
+
+def test_a_job_that_was_held_is_estimated_again_and_scored_by_this_estimate() -> None:
+    first, second, third = busy_server()
+    estimate()
+    set_held(second.id, held=True)
+    estimate()
+    set_held(second.id, held=False)
+    decide()
+    second.refresh_from_db()
+    assert current_estimate(second) is None
+    estimate()
+    before, after = estimates(second)
+    assert current_estimate(second) == after
+    assert after.p50_s == pytest.approx(before.p50_s, rel=0.05)
+    assert estimate() == 0
+    at(NOW_S + 900.0)
+    end(first, NOW_S + 900.0)
+    cancel_jobs([third.id])
+    decide()
+    estimate()
+    scored = [(each.is_open, each.placed_s) for each in estimates(second)]
+    assert scored == [(False, None), (False, NOW_S + 900.0)]
+    (score,) = start_scores(None, now_s=NOW_S + 900.0)
+    assert score.count == 1
 
 
 def test_a_shape_stores_the_size_and_the_run_time_of_its_jobs() -> None:

@@ -28,9 +28,9 @@ class AdmissionState(models.Model):
 class StartEstimate(models.Model):
     """When a waiting job was predicted to start, as of one moment; in cluster seconds.
 
-    The newest row of a job is its current estimate, and its ``ahead`` is updated. A row is added
-    when the quantiles change; ``placed_s`` is what happened. Null quantiles: later than the
-    simulation reaches.
+    The newest open row of a job is its current estimate, and its ``ahead`` is updated. A row is
+    added when the quantiles change, or when a job waits again whose rows were closed; ``placed_s``
+    is what happened. Null quantiles: later than the simulation reaches.
     """
 
     job_id = models.UUIDField()

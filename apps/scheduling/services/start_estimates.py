@@ -43,7 +43,7 @@ SCORED: Final = 10_000  # estimates that are scored at once
 _LATEST: Final = """
 SELECT e.*, first.made_s FROM unnest(%s::uuid[]) AS d(id), LATERAL (
     SELECT job_id, id, ahead, p50_s, p90_s FROM scheduling_startestimate
-    WHERE job_id = d.id ORDER BY id DESC LIMIT 1) e, LATERAL (
+    WHERE job_id = d.id AND is_open ORDER BY id DESC LIMIT 1) e, LATERAL (
     SELECT made_s FROM scheduling_startestimate WHERE job_id = d.id ORDER BY id LIMIT 1) first
 """
 _COUNT_AHEAD: Final = """
@@ -84,7 +84,7 @@ class NewStart(NamedTuple):
 
 
 class _Latest(NamedTuple):
-    """The newest row of a job; ``first_s`` = when its first row was made."""
+    """The newest open row of a job; ``first_s`` = when the first of all its rows was made."""
 
     id: int
     ahead: int
@@ -198,7 +198,7 @@ def _finite(value: float) -> float | None:
 
 
 def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
-    """Add the estimates that differ from the last ones of their jobs; update the jobs ahead."""
+    """Add the estimates that differ from the open ones of their jobs; update the jobs ahead."""
     rows = fetch_rows(_LATEST, [[e.job for e in estimates]])
     latest = {job: _Latest(*row) for job, *row in rows}
     new, same = [], []
