@@ -51,16 +51,22 @@ export function watts(value, digits = 1) {
   return Math.abs(value) >= 1000 ? `${grouped(value / 1000, digits)} kW` : `${grouped(value, 0)} W`;
 }
 
+/* A duration in its two largest units, as `formats.duration` on the server. */
 export function duration(seconds) {
-  if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
-  if (seconds < 120) return `${significant(seconds, seconds < 10 ? 2 : 3)} s`;
-  if (seconds < 3600)
-    return `${Math.floor(seconds / 60)} min${seconds % 60 >= 1 ? ` ${Math.round(seconds % 60)} s` : ""}`;
-  const minutes = Math.round((seconds % 3600) / 60);
-  return `${grouped(Math.floor(seconds / 3600))} h${minutes ? ` ${minutes} min` : ""}`;
+  if (seconds < 59.95) return short(seconds);
+  const whole = Math.round(seconds);
+  if (whole < 3600) return units(whole, 60, "min", "s");
+  const minutes = Math.floor(whole / 60);
+  return minutes < 1440 ? units(minutes, 60, "h", "min") : units(Math.floor(minutes / 60), 24, "d", "h");
 }
 
-const two = (value) => String(value).padStart(2, "0");
+const units = (count, size, name, small) =>
+  `${Math.floor(count / size)} ${name}${count % size ? ` ${count % size} ${small}` : ""}`;
+
+function short(seconds) {
+  if (seconds === 0 || seconds >= 0.9995) return `${Number(seconds.toFixed(1))} s`;
+  return seconds < 0.0009995 ? `${significant(1e6 * seconds)} µs` : `${significant(1000 * seconds)} ms`;
+}
 
 /* A wall time as time of day in UTC. */
 export const wallTime = (ms) => `${new Date(ms).toISOString().slice(11, 19)} UTC`;
@@ -69,10 +75,8 @@ export const wallTime = (ms) => `${new Date(ms).toISOString().slice(11, 19)} UTC
 export const clusterRate = (speed) => (speed > 0 ? `${significant(speed)}×` : "stopped");
 
 /* Cluster seconds as day and time of day. */
-export function clusterTime(seconds) {
-  const [day, rest] = [Math.floor(seconds / 86400), Math.floor(seconds % 86400)];
-  return `day ${day + 1}, ${two(Math.floor(rest / 3600))}:${two(Math.floor((rest % 3600) / 60))}`;
-}
+export const clusterTime = (seconds) =>
+  `day ${Math.floor(seconds / 86400) + 1}, ${new Date(1000 * seconds).toISOString().slice(11, 16)}`;
 
 /* Axis ticks at multiples of 1, 2, 2.5 or 5 times a power of ten; about `count` of them. */
 export function ticks(low, high, count = 4) {

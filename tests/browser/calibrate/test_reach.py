@@ -154,7 +154,7 @@ def test_jobs_that_would_miss_their_target_are_counted_by_migrations(page: Page)
     reaching(page)
     reached(page)
     expect(page.locator("#cal-moves-cost")).to_have_text(
-        "100 s of container downtime in sum; 2 jobs miss their target"
+        "1 min 40 s of container downtime in sum; 2 jobs miss their target"
     )
     allow(page, 1)
     expect(page.locator("#cal-moves-cost")).to_have_text("40 s of container downtime in sum")

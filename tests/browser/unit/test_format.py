@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apps.dashboard.core import formats
 from tests.browser.unit.conftest import Script
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -41,15 +42,11 @@ CALL = "const module = await load('format.js'); return module[argument[0]](...ar
         ("watts", [999.4], "999 W"),
         ("watts", [1000], "1.0 kW"),
         ("watts", [-2500], "−2.5 kW"),
-        ("duration", [0.5], "500 ms"),
-        ("duration", [1.25], "1.3 s"),
-        ("duration", [119], "119 s"),
-        ("duration", [120], "2 min"),
-        ("duration", [125], "2 min 5 s"),
-        ("duration", [3600], "1 h"),
-        ("duration", [5400], "1 h 30 min"),
+        ("duration", [119], "1 min 59 s"),
+        ("duration", [179.7], "3 min"),
+        ("duration", [7199], "1 h 59 min"),
         ("clusterTime", [0], "day 1, 00:00"),
-        ("clusterTime", [86399], "day 1, 23:59"),
+        ("clusterTime", [86399.9999], "day 1, 23:59"),
         ("clusterTime", [86400], "day 2, 00:00"),
         ("tickLabel", [0.5], ".5"),
         ("tickLabel", [-0.25], "−.25"),
@@ -62,6 +59,18 @@ CALL = "const module = await load('format.js'); return module[argument[0]](...ar
 )
 def test_values_are_formatted(js: Script, function: str, arguments: list[Any], text: str) -> None:
     assert js(CALL, [function, arguments]) == text
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        *(0, 0.000048, 0.0009994, 0.0009996, 0.018, 0.5, 0.9994, 0.9996, 1, 1.26, 12.43),
+        *(59.94, 59.96, 60, 119.6, 120, 125, 179.7, 3599.4, 3599.6, 3600, 5400, 7199, 7199.6),
+        *(86_399.4, 86_399.6, 90_000, 172_799, 1e8),
+    ],
+)
+def test_durations_are_those_of_the_pages_from_the_server(js: Script, seconds: float) -> None:
+    assert js(CALL, ["duration", [seconds]]) == formats.duration(seconds)
 
 
 @pytest.mark.parametrize(
