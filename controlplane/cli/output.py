@@ -124,9 +124,9 @@ def work_rate(share: float) -> str:
     return f"{3600 * share:.3g} of the work/h"
 
 
-def percent(share: float | None) -> str:
+def percent(share: float | None, digits: int = 0) -> str:
     """Return a share as a percentage."""
-    return "-" if share is None else f"{share:.0%}"
+    return "-" if share is None else f"{share:.{digits}%}"
 
 
 def scaled(value: float | None) -> str:

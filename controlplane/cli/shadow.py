@@ -71,7 +71,7 @@ def list_shadows(client: BerthClient, args: Namespace) -> int:
 
 def _line(row: Mapping[str, Any]) -> Sequence[Any]:
     counts = [row[name] for name in ("seen", "decided", "dropped", "unavailable")]
-    return [row["id"], row["policy"], row["end"] or "running", percent(row["share"]), *counts]
+    return [row["id"], row["policy"], row["end"] or "running", percent(row["share"], 1), *counts]
 
 
 def stop(client: BerthClient, args: Namespace) -> int:
@@ -100,7 +100,7 @@ def _progress(found: Mapping[str, Any]) -> dict[str, Any]:
         "policy": f"{found['policy']} {given}".strip(),
         "status": found["end"] or "running",
         **({"error": found["error"]} if found["error"] else {}),
-        "share": percent(found["share"]),
+        "share": percent(found["share"], 1),
         "seen": found["seen"],
         "decided": found["decided"],
         "refused by both": found["neither"],

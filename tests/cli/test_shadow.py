@@ -31,7 +31,7 @@ def test_a_shadow_is_started_listed_and_stopped(berth: Berth) -> None:
     assert shadow.until is not None
     heading, row = berth("shadow", "list")[1].splitlines()
     assert heading.split()[:4] == ["ID", "POLICY", "STATUS", "SHARE"]
-    assert row.split()[:4] == [str(shadow.pk), "expected", "running", "25%"]
+    assert row.split()[:4] == [str(shadow.pk), "expected", "running", "25.0%"]
     code, out, _ = berth("shadow", "stop", str(shadow.pk))
     assert (code, out) == (Exit.OK, f"Shadow {shadow.pk} of expected: stopped.\n")
     (found,) = json.loads(berth("shadow", "list", "--json")[1])
@@ -40,12 +40,13 @@ def test_a_shadow_is_started_listed_and_stopped(berth: Berth) -> None:
 
 def test_a_shadow_is_shown_with_its_most_different_decisions(berth: Berth) -> None:
     factories.cluster()
-    shadow = factories.shadow(seen=9, decided=5, dropped=2)
+    shadow = factories.shadow(seen=9, decided=5, dropped=2, share=0.004)
     near, far = (factories.decision(factories.job()) for _ in range(2))
     factories.shadow_decision(shadow, near, job=0.01, neighbours=0.0)
     factories.shadow_decision(shadow, far, job=0.3, neighbours=-0.1)
     out = berth("shadow", "show", str(shadow.pk), "--decisions", "1")[1]
     lines = [line.split() for line in out.splitlines()]
+    assert ["share", "0.4%"] in lines
     assert ["dropped", "2"] in lines
     assert ["all", "2", "0%", "0%", "100%", "+0.1050", "+0.1550", "-0.0500"] in lines
     assert [str(far.pk), "one", "unit", "srv-1", "srv-2", "0.2"] in lines

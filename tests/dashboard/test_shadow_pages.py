@@ -116,6 +116,12 @@ def test_the_list_shows_state_and_counters(operator: Client) -> None:
     assert ">ended<" in text
 
 
+@pytest.mark.parametrize("path", ["/shadows/", "/shadows/{}/"])
+def test_a_small_share_has_a_decimal(path: str, operator: Client) -> None:
+    shadow = factories.shadow(share=0.004)
+    assert ">0.4 %<" in operator.get(path.format(shadow.pk)).content.decode()
+
+
 def test_a_shadow_is_shown_with_its_finding_and_its_most_different_decisions(
     operator: Client,
 ) -> None:
