@@ -150,15 +150,15 @@ def test_jobs_that_end_before_the_gang_starts_are_backfilled_and_others_wait() -
 def test_only_adjacent_jobs_share_a_binding() -> None:
     """Groups are decided one after the other: a later job must not pass one of higher priority."""
     topology = build("a").topology
-    free, server = topology.unit_id[:2].tolist(), int(topology.server_id[0])
-    gang = CoreReservation(uuid4(), NOW_S + 60.0, frozenset(free), frozenset(free))
+    free = topology.unit_id[:2].tolist()
+    gang = CoreReservation(uuid4(), NOW_S + 60.0, frozenset(free))
     lengths_s: list[float] = [10.0, 1e6, 10.0, 20.0]  # the second ends after the gang starts
     ready: list[Any] = [
         SimpleNamespace(job=SimpleNamespace(id=uuid4()), longest_s=length_s, topology=topology)
         for length_s in lengths_s
     ]
     found = bindings(ready, [gang], NOW_S)
-    room = ((server, 8e9, 0.5e9, 0.5e12),)  # two of four equal shares
+    room = tuple((unit, 4e9, 0.25e9, 0.25e12) for unit in free)  # equal shares of four
     assert found == (
         Binding((0,), ()), Binding((1,), tuple(free), room), Binding((2, 3), ())
     )  # fmt: skip

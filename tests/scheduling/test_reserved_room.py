@@ -5,9 +5,15 @@ from uuid import uuid4
 
 import pytest
 
+from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import read_copy
-from apps.scheduling.services import commit
+from apps.scheduling.services import (
+    ReservationFailure,
+    ReservationRequest,
+    commit,
+    reserve_units,
+)
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.reservations import reservations
 from apps.workloads.models import Application, Job
@@ -75,6 +81,55 @@ def test_a_commit_takes_no_memory_that_reserved_units_need() -> None:
     assert not lost.is_gone
     Reservation.objects.all().delete()
     assert commit([last], agent=ME)[0]
+
+
+def test_of_two_jobs_that_need_the_memory_of_one_server_the_first_gets_it() -> None:
+    """Each has reserved a unit, and needs the 10 GB that a third job gives back early."""
+    build("a", cores=8)
+    of, by = known(), make_agent("agent-1")
+    holder = job(of, 1, 100, unit_memory_bytes=12 * GB)
+    decide(by)
+    wide = [
+        job(of, 1, 300, unit_memory_bytes=memory * GB, submitted_s=NOW_S - 700.0)
+        for memory in (10, 9)
+    ]
+    units = read_copy().topology.unit_id.tolist()
+    (used,) = Allocation.objects.get(job=holder).unit_ids
+    free = [unit for unit in units if unit != used]
+    reserve(wide[0], [used], NOW_S + 1000.0)
+    reserve(wide[1], free[:1], NOW_S + 1000.0)
+    decide(by)
+    assert [state_and_reason(one)[0] for one in wide] == ["queued", "queued"]
+    end([holder.id], NOW_S + 10.0)
+    decide(by)
+    assert [state_and_reason(one)[0] for one in wide] == ["starting", "queued"]
+
+
+def test_jobs_after_the_holder_in_its_turn_see_its_memory_once() -> None:
+    build("a", cores=8)
+    of, by = known(), make_agent("agent-1")
+    wide = job(of, 2, 300, unit_memory_bytes=4 * GB, priority=1)
+    units = read_copy().topology.unit_id.tolist()
+    reserve(wide, units[:2], NOW_S + 1000.0)
+    other = job(of, 1, 300, unit_memory_bytes=6 * GB)
+    decide(by)
+    assert [state_and_reason(one)[0] for one in (wide, other)] == ["starting", "starting"]
+
+
+def test_a_migration_takes_no_memory_that_reserved_units_need() -> None:
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    mover = job(of, 1, 100, unit_memory_bytes=6 * GB)
+    decide(by)
+    held = Allocation.objects.get(job=mover)
+    to = Server.objects.exclude(id=held.server_id).get()
+    wide = job(of, 2, 300, unit_memory_bytes=6 * GB)
+    target = ReservationRequest(held.id, to.id)
+    units = sorted(to.units.values_list("id", flat=True))
+    reserve(wide, units[:2], NOW_S + 1000.0)
+    assert reserve_units([target]) == [ReservationFailure.CAPACITY_SHORT]
+    Reservation.objects.all().delete()
+    assert isinstance(reserve_units([target])[0], int)
 
 
 def test_older_jobs_of_its_shape_do_not_keep_the_holder_of_a_reservation_out() -> None:

@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 from django.utils import timezone
 
-from apps.inventory.models import Cluster
+from apps.classification.selectors import current_profile_ids
+from apps.inventory.models import Server, ServerState
+from apps.inventory.services import set_server_state
 from apps.scheduling.core.starts.estimates import KNOWN_PROGRESS
 from apps.scheduling.models import Reservation
+from apps.scheduling.selectors import claimed_jobs
 from apps.scheduling.selectors.queue import holdings, recent_submissions, run_time_history
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import make_agent
-from apps.workloads.models import Job, WaitingShape
+from apps.workloads.models import Job
 from apps.workloads.services import restart_jobs
 from tests import factories
+from tests.scheduling.gangs import at
+from tests.scheduling.gangs import decide as decide_by
 from tests.scheduling.world import build, known, state_and_reason, waiting
 
 pytestmark = pytest.mark.django_db
@@ -28,14 +33,8 @@ def clock(db: None) -> None:
     factories.cluster(seen_cluster_s=NOW_S)
 
 
-def at(cluster_s: float) -> None:
-    Cluster.objects.update(seen_cluster_s=cluster_s)
-
-
 def decide() -> None:
-    WaitingShape.objects.update(due_at=timezone.now())
-    Job.objects.filter(state__in=["submitted", "queued"]).update(claimed_until=None)
-    make_agent("agent-1").work(for_s=0.3)
+    decide_by(make_agent("agent-1"))
 
 
 def resumed(done: float) -> tuple[Job, float, float]:
@@ -160,6 +159,39 @@ def test_a_stopped_job_beyond_its_cost_ceiling_waits() -> None:
     decide()
     assert state_and_reason(new) == ("failed", "CostExceeded")
     assert state_and_reason(stopped) == ("queued", "CostExceeded")
+    later = waiting(of, **fields)  # an equal new job does not wait behind it
+    decide()
+    assert state_and_reason(later) == ("failed", "CostExceeded")
+
+
+def test_a_stopped_job_waits_for_closed_servers_on_which_its_target_can_be_met() -> None:
+    build("a", "b")
+    fields = {"target": {"kind": "completion_time", "seconds": 20.0}, "submitted_s": NOW_S}
+    stopped = waiting(known(), **fields, attempts=1)  # it needs more units than one server has
+    set_server_state(server_id=Server.objects.get(name="b").id, state=ServerState.CORDONED)
+    decide()
+    assert state_and_reason(stopped) == ("queued", "ServersClosed")
+    set_server_state(server_id=Server.objects.get(name="b").id, state=ServerState.ACTIVE)
+    decide()
+    assert state_and_reason(stopped)[0] == "starting"
+
+
+def test_a_running_job_whose_target_became_infeasible_grows_on_any_platform() -> None:
+    """It has some of its units; the platform with the best performance may be full."""
+    of = factories.application(kind="single_node")
+    target = {"kind": "ips", "ips": 1e15}
+    job = waiting(of, target=target, target_kind="ips", attempts=1, units=1, units_missing=2)
+    Job.objects.filter(id=job.id).update(state="running")
+    build("a")
+    factories.profile(of)
+    agent = make_agent("agent-1")
+    agent._cluster.follow()
+    sizer = agent._sizer
+    (claimed,) = claimed_jobs([job.id], cluster_s=NOW_S, start_delay_s=0.0)
+    (ready,), refused = sizer.size(sizer.profiled([claimed], current_profile_ids({of.id})))
+    assert claimed.was_launched
+    assert not refused
+    assert (ready.sized.units, ready.sized.platforms) == (2, None)
 
 
 def test_simulated_arrivals_run_as_long_as_the_whole_work_of_a_resumed_job() -> None:

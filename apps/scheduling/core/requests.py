@@ -95,43 +95,43 @@ def _one_server(profile: Profile, units: int) -> str:
 
 
 def size_or_late(
-    spec: JobSpec,
-    profile: Profile,
-    facts: ClusterFacts,
-    *,
-    elapsed_s: float,
-    was_launched: bool = False,
+    spec: JobSpec, profile: Profile, facts: ClusterFacts, *, elapsed_s: float
 ) -> Sized | Infeasible:
-    """Size a job; one that was accepted still runs if its target has become infeasible.
+    """Size a job; if only waiting made its deadline infeasible, use its size at submission.
 
-    Such a job has a probability of 0 of meeting its target. It has the size at its submission if
-    only waiting made its deadline infeasible.
-
-    Parameters
-    ----------
-    was_launched : it has run before: if a correction of its profile made its target infeasible,
-        it gets the units with the best performance, without a prediction
+    Such a job will be late, with probability 0 of meeting its target, but it still runs.
     """
     sized = size_of(spec, profile, facts, elapsed_s=elapsed_s)
-    if isinstance(sized, Sized):
+    if isinstance(sized, Sized) or not isinstance(spec.target, CompletionTime):
         return sized
-    if isinstance(spec.target, CompletionTime):
-        at_submission = size_of(spec, profile, facts)
-        if isinstance(at_submission, Sized):
-            return replace(
-                at_submission,
-                predicted=at_submission.predicted + elapsed_s,
-                low=at_submission.low + elapsed_s,
-                high=at_submission.high + elapsed_s,
-                probability=0.0,
-            )
-    if not was_launched or sized.platform is None or sized.cost is not None:
+    at_submission = size_of(spec, profile, facts)
+    if isinstance(at_submission, Infeasible):
         return sized
-    work = work_of(spec, elapsed_s=elapsed_s)
-    fixed = fixed_size(profile, spec.target, work, facts, sized.units)
+    return replace(
+        at_submission,
+        predicted=at_submission.predicted + elapsed_s,
+        low=at_submission.low + elapsed_s,
+        high=at_submission.high + elapsed_s,
+        probability=0.0,
+    )
+
+
+def best_size(
+    spec: JobSpec, profile: Profile, facts: ClusterFacts, found: Infeasible
+) -> Sized | Infeasible:
+    """Size a job that ran before a correction of its profile made its target infeasible.
+
+    It gets the units with the best performance, without a prediction. Beyond its cost ceiling, or
+    without a platform, it stays infeasible.
+    """
+    if found.platform is None or found.cost is not None:
+        return found
+    fixed = fixed_size(profile, spec.target, work_of(spec), facts, found.units)
     if isinstance(fixed, Infeasible):
         return fixed
-    return replace(fixed, platforms=frozenset({sized.platform}), probability=0.0)
+    best = frozenset({found.platform})
+    platforms = best if fixed.platforms is None else (fixed.platforms & best or fixed.platforms)
+    return replace(fixed, platforms=platforms, probability=0.0)
 
 
 def is_only_closed(

@@ -87,13 +87,15 @@ GROUP BY kind ORDER BY kind
 """
 # Along the index by age. Jobs that ended before an agent evaluated them request nothing.
 _REQUESTED: Final = """
-SELECT count(*), avg(requested)::float8, count(*) = %(limit)s, min(submitted_s)
+SELECT count(*) FILTER (WHERE counts), avg(requested) FILTER (WHERE counts)::float8,
+       count(*) = %(limit)s, min(submitted_s)
 FROM (
-    SELECT j.submitted_s, coalesce(j.units + j.units_missing, s.units, j.units_requested)
-    FROM workloads_job j LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
-    WHERE NOT j.held
-      AND (j.placed_s IS NOT NULL OR j.state IN ('submitted', 'profiling', 'queued'))
-    ORDER BY j.created_at DESC, j.id DESC LIMIT %(limit)s) newest (submitted_s, requested)
+    SELECT j.submitted_s, coalesce(j.units + j.units_missing, s.units, j.units_requested),
+           NOT j.held AND (j.placed_s IS NOT NULL
+                           OR j.state IN ('submitted', 'profiling', 'queued'))
+    FROM (SELECT * FROM workloads_job ORDER BY created_at DESC, id DESC LIMIT %(limit)s) j
+    LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id)
+    AS newest (submitted_s, requested, counts)
 WHERE submitted_s > %(since)s
 """
 

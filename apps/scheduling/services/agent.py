@@ -10,7 +10,6 @@ Source: Tarcil §5.1 (T8, T9).
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
 from uuid import UUID
 
 import numpy as np
@@ -62,7 +61,7 @@ from apps.scheduling.services.queue import WaitingQueue, retry_delay_s
 from apps.scheduling.services.reservations import reservations
 from apps.scheduling.services.reserving import reserve_for_waiting
 from apps.workloads import services as workloads
-from apps.workloads.core.reasons import Reason
+from apps.workloads.core.reasons import PERMANENT
 
 logger = logging.getLogger(__name__)
 
@@ -322,9 +321,9 @@ class SchedulingAgent:
         workloads.postpone_growth(incomplete, agent=self.name)
         refused = [r for r in refused if not r.job.missing]
         # one that has run before waits instead: what it has done must not be lost by a correction
-        permanent = [r for r in refused if r.reason in _PERMANENT and not r.job.was_launched]
+        permanent = [r for r in refused if r.reason in PERMANENT and not r.job.was_launched]
         refuse_permanently(permanent, agent=by.identity, topology=topology)
-        waiting = [r for r in refused if r.reason not in _PERMANENT or r.job.was_launched]
+        waiting = [r for r in refused if r.reason not in PERMANENT or r.job.was_launched]
         if not waiting:
             return
         record_refusals(
@@ -335,11 +334,6 @@ class SchedulingAgent:
             delay_s=retry_delay_s(len(waiting)),
         )
         reserve_for_waiting(waiting, self._cluster, self._sizer.facts_of)
-
-
-_PERMANENT: Final = frozenset(
-    {Reason.INFEASIBLE_TARGET, Reason.COST_EXCEEDED, Reason.INVALID, Reason.UNCLASSIFIABLE}
-)
 
 
 def make_agent(name: str) -> SchedulingAgent:

@@ -16,6 +16,7 @@ from apps.scheduling.core.growth import missing_request, missing_size
 from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.requests import (
     after,
+    best_size,
     cluster_facts,
     is_only_closed,
     request_of,
@@ -88,11 +89,7 @@ class JobSizer:
             if profile.platforms not in facts:
                 facts[profile.platforms] = cluster_facts(snapshot, profile.platforms, allowances)
             sized = size_or_late(
-                job.spec,
-                profile,
-                facts[profile.platforms],
-                elapsed_s=job.elapsed_s,
-                was_launched=job.was_launched,
+                job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
             )
             if job.spec.policy is not None and job.spec.policy not in registry.POLICIES:
                 refused.append(refused_as.unknown_policy(job, profile_id))
@@ -100,8 +97,12 @@ class JobSizer:
             if job.missing:
                 has_ceiling = job.spec.constraints.max_cost is not None
                 sized = missing_size(sized, job.missing, has_ceiling=has_ceiling)
+            is_closed = False
             if isinstance(sized, Infeasible):
                 is_closed = is_only_closed(job.spec, profile, snapshot, allowances)
+                if job.was_launched and not is_closed:
+                    sized = best_size(job.spec, profile, facts[profile.platforms], sized)
+            if isinstance(sized, Infeasible):
                 refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))
                 continue
             is_measured = profile_id is not None and self._is_measured(job.spec, sized)

@@ -1,11 +1,20 @@
 """Which jobs of a batch the reservations of gangs bind."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 
 from apps.scheduling.core.reservations.backfill import Binding
-from apps.scheduling.core.reservations.gangs import Reservation, kept_room, units_of
+from apps.scheduling.core.reservations.gangs import (
+    Bound,
+    Reservation,
+    binding,
+    kept_room,
+    units_of,
+)
 from apps.scheduling.services.proposals import SizedJob
+
+Rows = tuple[tuple[int, float, float, float], ...]  # as `Binding.room`
 
 
 def bindings(
@@ -21,14 +30,15 @@ def bindings(
     now_s : cluster seconds
     """
 
-    def bound(place: int) -> tuple[int, ...]:
-        job, ends_s = ready[place].job.id, now_s + ready[place].longest_s
-        return tuple(i for i, each in enumerate(known) if each.binds(job, ends_s))
+    def bound(place: int) -> Bound:
+        return binding(known, ready[place].job.id, now_s + ready[place].longest_s)
 
-    def binding(numbers: tuple[int, ...], places: Iterable[int]) -> Binding:
-        binds = [known[i] for i in numbers]
-        room = kept_room(binds, ready[0].topology) if binds else {}
-        rows = tuple((server, *vector) for server, vector in room.items())
-        return Binding(tuple(places), tuple(sorted(units_of(binds))), rows)
+    @cache
+    def reserved(by: Bound) -> tuple[tuple[int, ...], Rows]:
+        room = kept_room([known[i] for i in by.room], ready[0].topology)
+        rows = zip(room.units.tolist(), *room.amounts.T.tolist(), strict=True)
+        return tuple(sorted(units_of([known[i] for i in by.units]))), tuple(rows)
 
-    return tuple(binding(numbers, places) for numbers, places in groupby(range(len(ready)), bound))
+    return tuple(
+        Binding(tuple(places), *reserved(by)) for by, places in groupby(range(len(ready)), bound)
+    )

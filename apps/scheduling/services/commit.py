@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,8 +23,8 @@ from apps.inventory.core.backends import MACHINES, Capability
 from apps.inventory.selectors import cluster_now, cluster_time
 from apps.inventory.services import lock_servers, lock_units, unit_chips
 from apps.scheduling.core.cluster.capacity import unit_vectors
-from apps.scheduling.core.cluster.conflicts import Claim, Vector, resolve_conflicts
-from apps.scheduling.core.reservations.gangs import Reservation, kept_room, units_of
+from apps.scheduling.core.cluster.conflicts import Claim, KeptUnit, Vector, resolve_conflicts
+from apps.scheduling.core.reservations.gangs import Reservation, binding, kept_room, units_of
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,
@@ -137,13 +138,23 @@ def bar_reserved(
     proposals: Sequence[Proposal], claims: Sequence[Claim], reserved: Sequence[Reservation]
 ) -> list[Claim]:
     """Return the claims without the units of reservations for which their jobs end too late."""
-    if not reserved:
+    if not reserved or not proposals:
         return list(claims)
-    now_s, found = cluster_now(), []
+    now_s = cluster_now()
+
+    @cache
+    def barred(numbers: tuple[int, ...]) -> frozenset[int]:
+        return units_of([reserved[i] for i in numbers])
+
+    @cache
+    def kept(numbers: tuple[int, ...]) -> Mapping[int, Sequence[KeptUnit]]:
+        topology = proposals[0].sized_job.topology
+        return kept_room([reserved[i] for i in numbers], topology).by_server(topology)
+
+    found = []
     for p, claim in zip(proposals, claims, strict=True):
-        binding = [each for each in reserved if each.binds(p.job.id, now_s + p.longest_s)]
-        kept = kept_room(binding, p.sized_job.topology) if binding else {}
-        found.append(replace(claim, barred=units_of(binding), kept=kept))
+        by = binding(reserved, p.job.id, now_s + p.longest_s)
+        found.append(replace(claim, barred=barred(by.units), kept=kept(by.room)))
     return found
 
 

@@ -5,6 +5,7 @@ All functions run in the caller's transaction, which has locked the jobs.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,7 +14,8 @@ from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import cluster_time
 from apps.inventory.services import lock_free_units, lock_servers, owners_of, unit_chips
 from apps.scheduling.core.cluster.chips import CoreChoice
-from apps.scheduling.core.cluster.conflicts import Claim, Vector, resolve_conflicts
+from apps.scheduling.core.cluster.conflicts import Claim, KeptUnit, Vector, resolve_conflicts
+from apps.scheduling.core.reservations.gangs import NOTHING, units_of
 from apps.scheduling.services.allocation_store import (
     Grant,
     allocate,
@@ -22,7 +24,7 @@ from apps.scheduling.services.allocation_store import (
 )
 from apps.scheduling.services.core_choices import Wanted, choose_cores
 from apps.scheduling.services.release import release_allocations
-from apps.scheduling.services.reservations import reserved_units
+from apps.scheduling.services.reservations import reservations
 
 
 class ReservationRequest(NamedTuple):
@@ -66,10 +68,10 @@ def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | Reservat
     sources = _sources(request.allocation for request in requests)
     servers = sorted({request.server for request in requests})
     unused, free = lock_free_units(servers), lock_servers(servers)
-    kept = reserved_units()
-    if kept:
-        unused = {key: [u for u in unused[key] if u not in kept] for key in servers}
     left, (shares, grouped) = dict(free), _shares(servers)
+    if kept := _kept(shares):
+        taken = {unit for units in kept.values() for unit, _ in units}
+        unused = {key: [u for u in unused[key] if u not in taken] for key in servers}
     choices = _choices(requests, sources, unused, grouped) if grouped else {}
     grants: dict[int, Grant] = {}
     failures: dict[int, ReservationFailure] = {}
@@ -78,7 +80,7 @@ def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | Reservat
         vector = _vector(source, shares[server]) if server in shares else (0.0, 0.0, 0.0)
         choice = choices.get(place)
         chosen = units[: source.cores] if choice is None else choice.units
-        claim = _claim(source, chosen, server, vector)
+        claim = replace(_claim(source, chosen, server, vector), kept=kept)
         if server not in left:
             failures[place] = ReservationFailure.SERVER_CLOSED
         elif len(units) < source.cores:
@@ -91,10 +93,29 @@ def reserve_units(requests: Sequence[ReservationRequest]) -> list[int | Reservat
             grants[place] = _grant(source, allocation, claim, positions, why)
         else:
             failures[place] = ReservationFailure.CAPACITY_SHORT
-    reserved = dict(zip(grants, _write(list(grants.values()), free), strict=True))
+    written = dict(zip(grants, _write(list(grants.values()), free), strict=True))
     return [
-        failures[place] if place in failures else reserved[place] for place in range(len(requests))
+        failures[place] if place in failures else written[place] for place in range(len(requests))
     ]
+
+
+def _kept(shares: Mapping[int, Vector]) -> dict[int, list[KeptUnit]]:
+    """Return the reserved units of servers and what these units will take, by server."""
+    known, kept = reservations(), defaultdict[int, list[KeptUnit]](list)
+    if not known:
+        return kept
+    ids = sorted(units_of(known))
+    sql = "SELECT id, server_id FROM inventory_resourceunit WHERE id = ANY(%s)"
+    server_of = {unit: server for unit, server in fetch_rows(sql, [ids]) if server in shares}
+    for each in known:
+        for unit in each.units & server_of.keys():
+            server, held = server_of[unit], each.held.get(unit, NOTHING)
+            m, n, s = (
+                max(0.0, (one or equal) - has)
+                for one, equal, has in zip(each.per_unit, shares[server], held, strict=True)
+            )
+            kept[server].append((unit, (m, n, s)))
+    return kept
 
 
 def _choices(

@@ -27,7 +27,6 @@ from apps.scheduling.core.reservations.gangs import (
     held_mask,
     kept_room,
     plan,
-    units_of,
     without_room,
 )
 from apps.scheduling.core.types import Request
@@ -36,12 +35,14 @@ from apps.scheduling.core.types import Request
 # victims still hold is not late, however long they take to stop: planned again, it would stop
 # others.
 _READ: Final = """
-SELECT r.job_id, r.start_s, r.unit_ids, units.free, job.per_unit, r.for_preemption AND units.busy
+SELECT r.job_id, r.start_s, r.unit_ids, units.held, job.per_unit,
+       r.for_preemption AND units.held <> '{}'
 FROM scheduling_reservation r,
 LATERAL (
-    SELECT coalesce(array_agg(u.id) FILTER (WHERE u.allocation_id IS NULL), '{}') AS free,
-           bool_or(u.allocation_id IS NOT NULL) IS TRUE AS busy
-    FROM inventory_resourceunit u WHERE u.id = ANY(r.unit_ids)) units,
+    SELECT coalesce(array_agg(ARRAY[u.id, a.memory_bytes, a.network_bps, a.storage_bytes,
+                                    cardinality(a.unit_ids)]), '{}') AS held
+    FROM inventory_resourceunit u JOIN scheduling_allocation a ON a.id = u.allocation_id
+    WHERE u.id = ANY(r.unit_ids)) units,
 LATERAL (
     SELECT ARRAY[j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes] AS per_unit,
            j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested AS waits
@@ -82,17 +83,12 @@ def reservations() -> list[Reservation]:
             job=job,
             start_s=max(start_s, now_s) if is_awaiting else start_s,
             units=frozenset(units),
-            free=frozenset(free),
             per_unit=(memory, network, storage),
+            held={unit: (m / cores, n / cores, s / cores) for unit, m, n, s, cores in held},
             is_awaiting=is_awaiting,
         )
-        for job, start_s, units, free, (memory, network, storage), is_awaiting in rows
+        for job, start_s, units, held, (memory, network, storage), is_awaiting in rows
     ]
-
-
-def reserved_units() -> frozenset[int]:
-    """Return the ids of all reserved units."""
-    return units_of(reservations())
 
 
 def jobs_with_reservations() -> list[UUID]:
@@ -136,7 +132,8 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
             return False
         topology = snapshot.topology
         free_s, releases = _ends(snapshot, now_s)
-        seen = without_room(snapshot, kept_room(others, topology))
+        taken = kept_room(others, topology, at_start=True)
+        seen = without_room(snapshot, taken, may_lack=True)
         planned = plan(request, seen, facts, free_s, held_mask(topology, others), releases)
         if planned is None:
             if mine:  # late: its units would wait for nobody knows how long

@@ -35,8 +35,8 @@ CHANGE: Final = 0.2  # of the predicted wait that is left: a smaller change adds
 MIN_CHANGE_S: Final = 10.0  # cluster seconds
 # Of the time since the first estimate of the job: if its start is postponed for ever, the number
 # of its rows grows with the logarithm of this time.
-SLIGHT: Final = 0.02
-CLOSE: Final = 0.1  # of the jobs ahead: a smaller change of their number is not stored
+MIN_CHANGE_OF_AGE: Final = 0.02
+MIN_CHANGE_AHEAD: Final = 0.1  # of the jobs ahead: a smaller change of their number is not stored
 NEW_DRAWS: Final = 40  # simulations for a job that is not submitted yet
 SCORED: Final = 10_000  # estimates that are scored at once
 
@@ -44,7 +44,8 @@ _LATEST: Final = """
 SELECT e.*, first.made_s FROM unnest(%s::uuid[]) AS d(id), LATERAL (
     SELECT job_id, id, ahead, p50_s, p90_s FROM scheduling_startestimate
     WHERE job_id = d.id AND is_open ORDER BY id DESC LIMIT 1) e, LATERAL (
-    SELECT made_s FROM scheduling_startestimate WHERE job_id = d.id ORDER BY id LIMIT 1) first
+    SELECT made_s FROM scheduling_startestimate
+    WHERE job_id = d.id AND is_open ORDER BY id LIMIT 1) first
 """
 _COUNT_AHEAD: Final = """
 UPDATE scheduling_startestimate e SET ahead = d.ahead
@@ -84,7 +85,7 @@ class NewStart(NamedTuple):
 
 
 class _Latest(NamedTuple):
-    """The newest open row of a job; ``first_s`` = when the first of all its rows was made."""
+    """The newest open row of a job; ``first_s`` = when the first open one was made."""
 
     id: int
     ahead: int
@@ -206,7 +207,7 @@ def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
         old = latest.get(each.job)
         if old is None or _differs(each, old, now_s):
             new.append(each)
-        elif abs(each.ahead - old.ahead) > CLOSE * each.ahead:
+        elif abs(each.ahead - old.ahead) > MIN_CHANGE_AHEAD * each.ahead:
             same.append((old.id, each.ahead))
     if same:
         ids, ahead = zip(*sorted(same), strict=True)
@@ -229,11 +230,11 @@ def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
 
 
 def _differs(new: _Estimate, old: _Latest, now_s: float) -> bool:
-    least_s = max(MIN_CHANGE_S, SLIGHT * (now_s - old.first_s))
+    min_s = max(MIN_CHANGE_S, MIN_CHANGE_OF_AGE * (now_s - old.first_s))
     for before, after in zip((old.p50_s, old.p90_s), new.quantiles[1:3], strict=True):
         if before is None or after is None:
             if before is not after:
                 return True
-        elif abs(after - before) > max(least_s, CHANGE * (before - now_s)):
+        elif abs(after - before) > max(min_s, CHANGE * (before - now_s)):
             return True
     return False

@@ -68,6 +68,10 @@ class Meaning:
     next_action: str
 
 
+# A job that was never launched fails with them; one that was launched waits.
+PERMANENT: Final = frozenset(
+    {Reason.INFEASIBLE_TARGET, Reason.COST_EXCEEDED, Reason.INVALID, Reason.UNCLASSIFIABLE}
+)
 MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.INVALID: Meaning(
         1,

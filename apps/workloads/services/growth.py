@@ -26,7 +26,7 @@ WHERE id = ANY(ARRAY(
     ORDER BY placed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING placed_at, id
 """
-OLDEST: Final = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
+BEFORE_ALL: Final = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class GrowthRound:
     ``after`` : when the last claimed job was placed, and its id
     """
 
-    after: tuple[datetime, UUID] = OLDEST
+    after: tuple[datetime, UUID] = BEFORE_ALL
 
 
 def claim_incomplete(*, agent: str, limit: int, position: GrowthRound | None = None) -> list[UUID]:
@@ -52,7 +52,7 @@ def claim_incomplete(*, agent: str, limit: int, position: GrowthRound | None = N
     values = {"agent": agent, "now": now, "limit": limit, "placed_at": placed_at, "after": after}
     until = now + timedelta(seconds=CLAIM_S)
     found = sorted(fetch_rows(_CLAIM, {**values, "until": until}))
-    position.after = found[-1] if len(found) == limit else OLDEST
+    position.after = found[-1] if len(found) == limit else BEFORE_ALL
     return [job for _, job in found]
 
 
@@ -73,7 +73,7 @@ def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
 
 
 def end_growth(job_ids: Sequence[UUID]) -> None:
-    """Give locked jobs that are being stopped no more units; takes them from the agents.
+    """Keep agents from adding units to locked jobs that are being stopped.
 
     They stay claimed by nobody until they have stopped: each end of a launch releases its job.
     """

@@ -23,7 +23,7 @@ from apps.common.infrastructure.database import (
 )
 from apps.operations.services import record_events
 from apps.workloads.core.shapes import Freed
-from apps.workloads.services.growth import OLDEST
+from apps.workloads.services.growth import BEFORE_ALL
 from apps.workloads.services.rows import row_event
 from apps.workloads.services.turns import (
     EQUAL_SHARE,
@@ -36,7 +36,7 @@ from apps.workloads.services.turns import (
     SHARES,
     shares_as_values,
 )
-from apps.workloads.services.waiting import CLAIM_S, RETRY_S
+from apps.workloads.services.waiting import CLAIM_S, IS_JOINED, RETRY_S
 
 MAX_ALLOWANCE: Final = 128  # jobs of one shape that are evaluated at once
 
@@ -47,7 +47,7 @@ SELECT j.id, s.id FROM projects p, LATERAL (
     SELECT j.id, j.shape_key FROM workloads_job j
     WHERE j.project_id = p.id AND {JOB_IS_NEW} AND {JOB_IS_UNCLAIMED}
     ORDER BY j.priority DESC, j.created_at, j.id LIMIT %(limit)s) j
-JOIN workloads_waitingshape s ON s.key = j.shape_key
+JOIN workloads_waitingshape s ON s.key = j.shape_key AND {IS_JOINED}
 LIMIT %(limit)s
 """  # noqa: S608 - constants
 _JOIN: Final = f"""
@@ -144,7 +144,7 @@ ORDER BY row_number() OVER (
     next.priority DESC, {SHARE}, next.evaluated_at, next.id
 LIMIT %(limit)s
 """  # noqa: S608 - constants
-_CLAIMOLDEST: Final = f"""
+_CLAIM_OLDEST: Final = f"""
 UPDATE workloads_job SET claimed_by = %(agent)s, claimed_until = %(until)s
 WHERE id = ANY(ARRAY(
     SELECT oldest.id FROM unnest(%(shapes)s::bigint[], %(allowances)s::int[]) AS d(id, allowance),
@@ -190,7 +190,7 @@ def claim_shapes(
             return ClaimedShapes()
         shapes = dict(_within(found, MAX_ALLOWANCE))
         claimed = fetch_rows(
-            _CLAIMOLDEST,
+            _CLAIM_OLDEST,
             {
                 **values,
                 "agent": agent,
@@ -299,7 +299,7 @@ class CopyRound:
     """
 
     of: tuple[int, str] | None = None
-    after: tuple[datetime, UUID] = OLDEST
+    after: tuple[datetime, UUID] = BEFORE_ALL
 
 
 def copy_reasons(*, limit: int, position: CopyRound | None = None) -> int:
@@ -317,7 +317,7 @@ def copy_reasons(*, limit: int, position: CopyRound | None = None) -> int:
         if not found:
             return 0
         if position.of != found[0]:
-            position.of, position.after = found[0], OLDEST
+            position.of, position.after = found[0], BEFORE_ALL
         created_at, after = position.after
         values = {"shape": found[0][0], "limit": limit, "created_at": created_at, "id": after}
         rows = fetch_rows(_COPY_REASON, values)

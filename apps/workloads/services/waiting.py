@@ -20,6 +20,7 @@ from apps.common.infrastructure.database import (
     without_index,
 )
 from apps.operations.services import record_events
+from apps.workloads.core.reasons import PERMANENT
 from apps.workloads.core.shapes import Needs
 from apps.workloads.models import Job
 from apps.workloads.services.rows import as_json, lock_jobs, row_event
@@ -41,8 +42,11 @@ RETRY_S: Final = 0.25  # wall seconds until a shape is tried again whose jobs ar
 
 # Jobs that are read for each that is claimed: other agents lock some, and some join a shape.
 _READ: Final = 2
+# A job that was launched before waits for a reason with which an equal new one fails.
+IS_JOINED: Final = f"s.reason_code <> ALL('{{{','.join(sorted(PERMANENT))}}}')"
 _HAS_NO_SHAPE: Final = (
-    "NOT EXISTS (SELECT FROM workloads_waitingshape s WHERE s.key = next.shape_key)"
+    "NOT EXISTS (SELECT FROM workloads_waitingshape s"
+    f" WHERE s.key = next.shape_key AND {IS_JOINED})"
 )
 _MOST_URGENT: Final = f"""
 SELECT p.id AS project_id, next.id, next.priority, next.created_at, row_number() OVER (

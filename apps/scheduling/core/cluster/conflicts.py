@@ -11,6 +11,7 @@ from apps.scheduling.core.cluster.capacity import SLACK
 
 FREE: Final = -1  # owner of a unit without an allocation, in arrays
 Vector = tuple[float, float, float]  # memory bytes, network bits/s, storage bytes
+KeptUnit = tuple[int, Vector]  # unit id
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Claim:
     vectors : resources that each unit takes from its server
     whole : all units or none (gangs, and jobs with a locality constraint)
     barred : unit ids that it must not win, as they are reserved for another job
-    kept : by server id, the capacity that those units keep
+    kept : by server id, the units of reservations for which it leaves capacity, and how much
     """
 
     job: str
@@ -34,7 +35,7 @@ class Claim:
     vectors: Sequence[Vector]
     whole: bool
     barred: frozenset[int] = frozenset()
-    kept: Mapping[int, Vector] = field(default_factory=dict)
+    kept: Mapping[int, Sequence[KeptUnit]] = field(default_factory=dict)
 
 
 def resolve_conflicts(
@@ -57,11 +58,11 @@ def resolve_conflicts(
     Source: optimistic concurrency with incremental transactions, Tarcil §5.1, T8 and T9. O(claimed
     units).
     """
-    claimed: set[int] = set()
+    claimed: dict[int, Vector] = {}
     left: dict[int, Vector] = {}
     winners = []
     for claim in claims:
-        here: set[int] = set()
+        here: dict[int, Vector] = {}
         used: dict[int, Vector] = {}
         positions = []
         for position, (unit, server, vector) in enumerate(
@@ -71,9 +72,8 @@ def resolve_conflicts(
             if not is_free or unit in claimed or unit in here or server not in server_free:
                 continue
             free = used.get(server) or left.get(server) or server_free[server]
-            kept = claim.kept.get(server)
-            if _fits(vector, free if kept is None else _subtract(free, kept)):
-                here.add(unit)
+            if _fits(vector, _without_kept(free, claim.kept.get(server, ()), claimed)):
+                here[unit] = vector
                 used[server] = _subtract(free, vector)
                 positions.append(position)
         if claim.whole and len(positions) < len(claim.units):
@@ -83,6 +83,14 @@ def resolve_conflicts(
             left |= used
         winners.append(tuple(positions))
     return winners
+
+
+def _without_kept(free: Vector, kept: Sequence[KeptUnit], claimed: Mapping[int, Vector]) -> Vector:
+    """Return what is free apart from what kept units will take; claimed ones have a part of it."""
+    for unit, amount in kept:
+        less = _subtract(amount, claimed.get(unit, (0.0, 0.0, 0.0)))
+        free = _subtract(free, (max(0.0, less[0]), max(0.0, less[1]), max(0.0, less[2])))
+    return free
 
 
 def _fits(vector: Vector, free: Vector) -> bool:

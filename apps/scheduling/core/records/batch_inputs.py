@@ -218,7 +218,7 @@ class StoredBatch(NamedTuple):
         """Jobs by the reservations that bind them."""
         return tuple(
             # batches of older releases keep no room
-            Binding(tuple(positions), tuple(units), tuple((s, m, n, d) for s, m, n, d in room))
+            Binding(tuple(positions), tuple(units), tuple((u, m, n, s) for u, m, n, s in room))
             for positions, units, room in ((*row, ())[:3] for row in self.body["bindings"])
         )
 

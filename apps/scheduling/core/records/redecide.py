@@ -13,10 +13,11 @@ import numpy as np
 from apps.inventory.core.snapshot import Bools, Floats, Shorts, Snapshot
 from apps.scheduling.core import loss
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
+from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.expected import performance as expected
 from apps.scheduling.core.policies import AssembledPolicy
 from apps.scheduling.core.policy_errors import outcomes_of
-from apps.scheduling.core.reservations.backfill import Binding, snapshot_of
+from apps.scheduling.core.reservations.backfill import Binding, snapshot_of, taken_of
 from apps.scheduling.core.reservations.gangs import explained
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
@@ -150,16 +151,17 @@ def moment_of(
     if not bindings:
         earlier = _placed(outcomes, range(position))
         return Moment(snapshot, facts, [(units, requests[i]) for i, units in earlier])
-    state = BatchState.of(snapshot, facts, writable=True)
+    state, taken = BatchState.of(snapshot, facts, writable=True), dict[int, Vector]()
     for group in bindings:
         if position in group.positions:
             before = group.positions[: group.positions.index(position)]
-            seen = group.seen_in(snapshot_of(state))
+            seen = group.seen_in(snapshot_of(state), taken)
             earlier = _placed(outcomes, before)
             reserved = Reserved(group.held(snapshot.topology), snapshot)
             return Moment(seen, facts, [(units, requests[i]) for i, units in earlier], reserved)
         for i, units in _placed(outcomes, group.positions):
             state.allocate(units, requests[i])
+            taken |= taken_of(snapshot.topology, units, requests[i])
     raise ValueError(f"the batch has no position {position}")
 
 

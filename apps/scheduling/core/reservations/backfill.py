@@ -1,15 +1,23 @@
 """Decisions of a policy around the reservations of gangs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Snapshot, Topology
+from apps.inventory.core.snapshot import Bools, Shorts, Snapshot, Topology
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
+from apps.scheduling.core.cluster.capacity import unit_vectors
+from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.policy_errors import outcomes_of
-from apps.scheduling.core.reservations.gangs import explained, without_room, without_units
+from apps.scheduling.core.reservations.gangs import (
+    NOTHING,
+    Room,
+    explained,
+    without_room,
+    without_units,
+)
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 
 
@@ -19,7 +27,7 @@ class Binding(NamedTuple):
     Attributes
     ----------
     units : ids
-    room : server id, memory bytes, network bits/s and storage bytes kept for those units
+    room : ids of units, and the memory bytes, network bits/s and storage bytes kept for each
     """
 
     positions: tuple[int, ...]
@@ -31,10 +39,29 @@ class Binding(NamedTuple):
         held: Bools = np.isin(topology.unit_id, self.units)
         return held
 
-    def seen_in(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot that the jobs see: without the units and the room."""
-        seen = without_units(snapshot, self.held(snapshot.topology))
-        return without_room(seen, {server: (m, n, d) for server, m, n, d in self.room})
+    def seen_in(self, snapshot: Snapshot, taken: Mapping[int, Vector]) -> Snapshot:
+        """Return the snapshot that the jobs see: without the units and the room.
+
+        Parameters
+        ----------
+        taken : as `taken_of`, by earlier jobs of the batch: units that these have keep less
+        """
+        rows = np.array(self.room).reshape(-1, 4)
+        units = rows[:, 0].astype(np.int64)
+        less = np.array([taken.get(unit, NOTHING) for unit in units.tolist()]).reshape(-1, 3)
+        room = Room(units, np.maximum(rows[:, 1:] - less, 0.0))
+        return without_units(without_room(snapshot, room), self.held(snapshot.topology))
+
+
+def taken_of(topology: Topology, units: Shorts, request: Request) -> dict[int, Vector]:
+    """Return memory, network and storage of each unit (ids) that a request has got (indices)."""
+    vectors = unit_vectors(topology, topology.unit_server[units], request).tolist()
+    return {
+        unit: (memory, network, storage)
+        for unit, (memory, network, storage) in zip(
+            topology.unit_id[units].tolist(), vectors, strict=True
+        )
+    }
 
 
 def place_batch(
@@ -61,9 +88,9 @@ def place_batch(
     if not bindings:
         return outcomes_of(policy, snapshot, requests, rng)
     outcomes: dict[int, Placed | Refused] = {}
-    state = BatchState.of(snapshot, facts, writable=True)
+    state, taken = BatchState.of(snapshot, facts, writable=True), dict[int, Vector]()
     for group in bindings:
-        held, seen = group.held(snapshot.topology), group.seen_in(snapshot_of(state))
+        held, seen = group.held(snapshot.topology), group.seen_in(snapshot_of(state), taken)
         bound = [requests[place] for place in group.positions]
         for request, place, outcome in zip(
             bound, group.positions, outcomes_of(policy, seen, bound, rng), strict=True
@@ -71,6 +98,7 @@ def place_batch(
             outcomes[place] = outcome
             if isinstance(outcome, Placed):
                 state.allocate(outcome.units, request)
+                taken |= taken_of(snapshot.topology, outcome.units, request)
             else:
                 outcomes[place] = explained(outcome, request, snapshot, facts, held)
     return [outcomes[place] for place in range(len(requests))]

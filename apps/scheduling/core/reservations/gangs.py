@@ -2,13 +2,14 @@
 
 A reservation names units and the time at which the last of them is free at the pessimistic end of
 the predicted run times. Until then, another job may use them only if it ends before that time
-(EASY backfill; Lifka 1995), and the same holds for the memory, network and storage that those of
-them that are free will take. So the units drain, and the gang starts by then if the predictions
+(EASY backfill; Lifka 1995), and the same holds for the memory, network and storage that they will
+take from their servers. So the units drain, and the gang starts by then if the predictions
 hold: a flood of small jobs cannot hold it back.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -16,11 +17,12 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.cluster.capacity import SLACK, equal_share, unit_vectors
+from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors
 from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
+NOTHING: Final[Vector] = (0.0, 0.0, 0.0)
 MARGIN: Final = 1.25  # of remaining run times that follow from progress alone
 SHORT_OF_UNITS = frozenset(
     {
@@ -41,21 +43,56 @@ class Reservation:
     Attributes
     ----------
     units : ids
-    free : those of them that are free
     per_unit : memory bytes, network bits/s and storage bytes of each; 0 = an equal share
+    held : the same of the job on each busy unit
     is_awaiting : jobs that are being stopped for it still hold units
     """
 
     job: UUID
     start_s: float
     units: frozenset[int]
-    free: frozenset[int] = frozenset()
-    per_unit: Vector = (0.0, 0.0, 0.0)
+    per_unit: Vector = NOTHING
+    held: Mapping[int, Vector] = field(default_factory=dict)
     is_awaiting: bool = False
 
     def binds(self, job: UUID, ends_s: float) -> bool:
         """Whether a job that ends by ``ends_s`` may not use the units."""
         return job != self.job and ends_s > self.start_s
+
+
+class Bound(NamedTuple):
+    """Reservations, by position, that bind a job.
+
+    ``units`` : whose units it may not use
+    ``room`` : whose room it leaves, too
+    """
+
+    units: tuple[int, ...]
+    room: tuple[int, ...]
+
+
+class Room(NamedTuple):
+    """Memory, network and storage kept for units.
+
+    Attributes
+    ----------
+    units : (n,) ids, all of which exist
+    amounts : (n, 3) memory bytes, network bits/s and storage bytes of each
+    """
+
+    units: Ints
+    amounts: Floats
+
+    def by_server(self, topology: Topology) -> dict[int, list[tuple[int, Vector]]]:
+        """Return each unit with its vector, by the id of its server."""
+        found: dict[int, list[tuple[int, Vector]]] = defaultdict(list)
+        at = np.searchsorted(topology.unit_id, self.units)
+        servers = topology.server_id[topology.unit_server[at]].tolist()
+        for server, unit, (memory, network, storage) in zip(
+            servers, self.units.tolist(), self.amounts.tolist(), strict=True
+        ):
+            found[server].append((unit, (memory, network, storage)))
+        return found
 
 
 class Plan(NamedTuple):
@@ -215,41 +252,58 @@ def without_units(snapshot: Snapshot, held: Bools) -> Snapshot:
     return replace(snapshot, unit_free=snapshot.unit_free & ~held)
 
 
-def without_room(snapshot: Snapshot, room: Mapping[int, Vector]) -> Snapshot:
-    """Return a snapshot in which servers lack the room that reservations keep.
+def kept_room(known: Sequence[Reservation], topology: Topology, *, at_start: bool = False) -> Room:
+    """Return what the units of reservations will take from their servers. O(r log U), r units.
+
+    A busy unit will take as much less as the job on it gives back.
 
     Parameters
     ----------
-    room : as `kept_room`
+    at_start : all that they will take, although the jobs on them hold a part of it now
     """
-    if not room:
+    found, amounts = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 3))]
+    for each in known:
+        ids = np.array(sorted(each.units), dtype=np.int64)
+        at = np.minimum(np.searchsorted(topology.unit_id, ids), topology.unit_id.size - 1)
+        exists = topology.unit_id[at] == ids  # not if the server was removed
+        servers = topology.unit_server[at[exists]]
+        share = topology.server_capacity[servers] / topology.server_units[servers, None]
+        per_unit = np.array(each.per_unit)
+        needs = np.where(per_unit > 0.0, per_unit, share)
+        if not at_start:
+            held = [each.held.get(unit, NOTHING) for unit in ids[exists].tolist()]
+            needs = np.maximum(needs - np.array(held).reshape(-1, 3), 0.0)
+        found.append(ids[exists])
+        amounts.append(needs)
+    return Room(np.concatenate(found), np.concatenate(amounts))
+
+
+def without_room(snapshot: Snapshot, room: Room, *, may_lack: bool = False) -> Snapshot:
+    """Return a snapshot in which servers lack a room.
+
+    Parameters
+    ----------
+    may_lack : more than is free, so that capacity may be below 0
+    """
+    if not room.units.size:
         return snapshot
-    free = snapshot.server_free.copy()
-    servers = np.searchsorted(snapshot.topology.server_id, list(room))
-    kept = np.array(list(room.values()))
-    free[servers] = np.minimum(free[servers], np.maximum(free[servers] - kept, 0.0))
+    topology, free = snapshot.topology, snapshot.server_free.copy()
+    servers = topology.unit_server[np.searchsorted(topology.unit_id, room.units)]
+    np.subtract.at(free, servers, room.amounts)
+    if not may_lack:
+        free = np.minimum(snapshot.server_free, np.maximum(free, 0.0))
     return replace(snapshot, server_free=free)
 
 
-def kept_room(known: Sequence[Reservation], topology: Topology) -> dict[int, Vector]:
-    """Return what the free units of reservations will take from their servers, by server id.
+def binding(known: Sequence[Reservation], job: UUID, ends_s: float) -> Bound:
+    """Return the reservations that bind a job which ends by ``ends_s``, by position.
 
-    Units that are busy keep nothing: their jobs hold a part of the server themselves.
+    A job with a reservation leaves room only to those before its own: else two of them could keep
+    each other out.
     """
-    room = np.zeros((topology.server_id.size, 3))
-    share = equal_share(topology)
-    for each in known:
-        servers = topology.unit_server[np.isin(topology.unit_id, sorted(each.free))]
-        per_unit = np.array(each.per_unit)
-        np.add.at(room, servers, np.where(per_unit > 0.0, per_unit, share[servers]))
-    kept = np.flatnonzero(room.any(axis=1))
-    vectors = room[kept].tolist()
-    return {
-        server: (memory, network, storage)
-        for server, (memory, network, storage) in zip(
-            topology.server_id[kept].tolist(), vectors, strict=True
-        )
-    }
+    numbers = tuple(i for i, each in enumerate(known) if each.binds(job, ends_s))
+    own = next((i for i, each in enumerate(known) if each.job == job), len(known))
+    return Bound(numbers, tuple(i for i in numbers if i < own))
 
 
 def units_of(known: Sequence[Reservation]) -> frozenset[int]:

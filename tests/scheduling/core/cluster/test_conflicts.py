@@ -47,12 +47,14 @@ def test_units_beyond_the_servers_capacity_are_lost() -> None:
 @pytest.mark.parametrize("scarce", [0, 1, 2])
 def test_capacity_that_is_kept_for_others_is_not_won(scarce: int) -> None:
     kept = tuple(6.0 if dimension == scarce else 0.0 for dimension in range(3))
-    bound = replace(
-        claim("a", [1, 2, 11]), kept={0: (kept[0], kept[1], kept[2])}, barred=frozenset({3})
-    )
-    bound = replace(bound, vectors=[(2.0, 2.0, 2.0)] * 3)
+    half = (kept[0] / 2.0, kept[1] / 2.0, kept[2] / 2.0)
+    bound = claim("a", [1, 2, 11], each=2.0)
+    bound = replace(bound, kept={0: [(3, half), (4, half)]}, barred=frozenset({3, 4}))
     won = resolve_conflicts([bound, claim("b", [2], each=6.0)], free(1, 2, 11), {0: ROOM, 1: ROOM})
     assert won == [(0, 2), (0,)]
+    holder = claim("c", [3, 4], each=3.0)  # takes what was kept for it
+    won = resolve_conflicts([holder, bound], free(1, 2, 3, 4, 11), {0: ROOM, 1: ROOM})
+    assert won == [(0, 1), (0, 2)]
 
 
 @pytest.mark.parametrize("scarce", [0, 1, 2])

@@ -11,11 +11,13 @@ from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.policies import least_loaded
 from apps.scheduling.core.records.redecide import moment_of
-from apps.scheduling.core.reservations.backfill import Binding, place_batch
+from apps.scheduling.core.reservations.backfill import Binding, place_batch, taken_of
 from apps.scheduling.core.reservations.gangs import (
     Plan,
     Releases,
     Reservation,
+    Room,
+    binding,
     explained,
     fits_when_empty,
     held_mask,
@@ -148,27 +150,53 @@ def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
     assert explained(refused, elsewhere, snapshot, facts, held) is refused
 
 
-def test_free_units_of_reservations_keep_what_they_will_take_from_their_servers() -> None:
-    """Two servers of four units; 3 of the first are reserved, of which 2 are free."""
+def test_reserved_units_keep_what_they_will_take_from_their_servers() -> None:
+    """Two servers of four units; two of the first are reserved, one of which is busy."""
     cluster = topology((4, 4))
-    units = frozenset(cluster.unit_id[:3].tolist())
-    share = (cluster.server_capacity[0] / 4.0).tolist()
-    asked = Reservation(A, 9.0, units, frozenset(sorted(units)[:2]), (5.0 * share[0], 0.0, 0.0))
-    server = int(cluster.server_id[0])
-    room = kept_room([asked], cluster)
-    assert room == {server: pytest.approx((10.0 * share[0], 2.0 * share[1], 2.0 * share[2]))}
-    seen = without_room(idle(cluster), room)
+    units, server = cluster.unit_id[:2].tolist(), int(cluster.server_id[0])
+    m, n, s = (cluster.server_capacity[0] / 4.0).tolist()
+    held = {units[1]: (2.0 * m, n, 3.0 * s)}
+    kept = Reservation(A, 9.0, frozenset(units), (5.0 * m, 0.0, 0.0), held)
+    ((found, rows),) = kept_room([kept], cluster).by_server(cluster).items()
+    assert (found, [unit for unit, _ in rows]) == (server, units)
+    assert [vector for _, vector in rows] == [(5.0 * m, n, s), (3.0 * m, 0.0, 0.0)]
+    seen = without_room(idle(cluster), kept_room([kept], cluster))
     left = seen.server_free - cluster.server_capacity
-    assert left[0].tolist() == pytest.approx([-4.0 * share[0], -2 * share[1], -2 * share[2]])
+    assert left[0].tolist() == pytest.approx([-4.0 * m, -n, -s])  # all that there is
     assert left[1].tolist() == [0.0, 0.0, 0.0]
-    assert kept_room([replace(asked, free=frozenset())], cluster) == {}
+    at_start = kept_room([kept], cluster, at_start=True)
+    assert at_start.amounts.tolist() == [[5.0 * m, n, s]] * 2
+    removed = Reservation(A, 9.0, frozenset({10**6}))
+    assert not kept_room([removed], cluster).units.size
+
+
+def test_a_holder_leaves_room_only_to_the_reservations_before_its_own() -> None:
+    known = [Reservation(job, 9.0, frozenset({i})) for i, job in enumerate((A, B))]
+    assert binding(known, A, NEVER) == ((1,), ())
+    assert binding(known, B, NEVER) == ((0,), (0,))
+    assert binding(known, UUID(int=3), NEVER) == ((0, 1), (0, 1))
+    assert binding(known, UUID(int=3), 9.0) == ((), ())
+
+
+def test_units_that_jobs_of_the_batch_have_got_keep_less() -> None:
+    cluster = topology((4,))
+    unit = int(cluster.unit_id[0])
+    share = (cluster.server_capacity[0] / 4.0).tolist()
+    group = Binding((0,), (unit,), ((unit, 2.0 * share[0], share[1], share[2]),))
+    alone = group.seen_in(idle(cluster), {}).server_free[0] - cluster.server_capacity[0]
+    assert alone.tolist() == pytest.approx([-2.0 * share[0], -share[1], -share[2]])
+    taken = taken_of(cluster, np.array([0], dtype=np.int32), request())
+    after = group.seen_in(idle(cluster), taken).server_free[0] - cluster.server_capacity[0]
+    assert after.tolist() == pytest.approx([-share[0], 0.0, 0.0])
 
 
 def test_a_server_with_too_little_capacity_does_not_get_more() -> None:
     cluster = topology((4,))
     snapshot = replace(idle(cluster), server_free=frozen(np.array([[-5.0, 3.0, 8.0]])))
-    seen = without_room(snapshot, {int(cluster.server_id[0]): (1.0, 4.0, 2.0)})
-    assert seen.server_free.tolist() == [[-5.0, 0.0, 6.0]]
+    room = Room(cluster.unit_id[:1].astype(np.int64), np.array([[1.0, 4.0, 2.0]]))
+    assert without_room(snapshot, room).server_free.tolist() == [[-5.0, 0.0, 6.0]]
+    lacks = without_room(snapshot, room, may_lack=True)
+    assert lacks.server_free.tolist() == [[-6.0, -1.0, 6.0]]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +249,8 @@ def test_each_decision_of_a_batch_around_reservations_can_be_repeated(policy: st
     facts, decider = TopologyFacts(snapshot.topology), registry.make(policy)
     asked = [request(2, job=f"job-{i}") for i in range(6)]
     held = tuple(snapshot.topology.unit_id[:2].tolist())
-    first, capacity = int(snapshot.topology.server_id[0]), snapshot.topology.server_capacity[0]
-    room = ((first, *(0.5 * capacity).tolist()),)
+    memory, network, storage = (0.25 * snapshot.topology.server_capacity[0]).tolist()
+    room = tuple((unit, memory, network, storage) for unit in held)
     bindings = (Binding((0, 1), ()), Binding((2, 3), held, room), Binding((4, 5), ()))
     outcomes = place_batch(
         decider, snapshot, asked, np.random.default_rng(1), facts=facts, bindings=bindings
