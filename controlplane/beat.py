@@ -158,13 +158,13 @@ class StandbyScheduler(PersistentScheduler):
         return min(float(super().tick(*args, **kwargs)), POLL_S)
 
     def _follow_clock(self) -> None:
-        """Let no task wait until the clock shows again what it showed before it was set back."""
+        """Reset last runs that lie in the future, so that a clock set back delays no task."""
         now = self.app.now()
         to_come = [each for each in self.schedule.values() if (each.last_run_at or now) > now]
         for entry in to_come:
             entry.last_run_at = now
         if to_come:
-            self._heap = None  # it has times to come as well; the next tick makes another
+            self._heap = None  # it holds times in the future too; the next tick makes another
 
     def close(self) -> None:
         """Store the schedule and release the lease."""

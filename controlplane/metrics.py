@@ -112,7 +112,7 @@ def _decisions() -> Iterator[GaugeMetricFamily]:
     )
     yield gauge(
         "berth_commit_conflicts_recent",
-        "Commits that the stored decisions of the last 5 minutes lost.",
+        "Commits lost by the stored decisions of the last 5 minutes.",
         [({"policy": row[0], "outcome": row[1]}, row[4]) for row in rows],
     )
 
@@ -129,7 +129,11 @@ def _agents() -> Iterator[GaugeMetricFamily]:
     )
     for place, name, meaning in (
         (1, "berth_agent_decisions_recent", "Decisions of an agent, last 5 minutes."),
-        (2, "berth_agent_lost_commits_recent", "Commits that its stored decisions lost."),
+        (
+            2,
+            "berth_agent_lost_commits_recent",
+            "Commits lost by the stored decisions of an agent.",
+        ),
         (3, "berth_agent_retried_decisions_recent", "Decisions that lost at least one commit."),
         (4, "berth_agent_lost_commits_per_decision", "Commits lost per decision of an agent."),
     ):

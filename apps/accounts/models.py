@@ -35,14 +35,14 @@ class User(AbstractUser):
     def __str__(self) -> str:
         return self.username
 
-    def editable(self) -> dict[str, Any]:
+    def editable_fields(self) -> dict[str, Any]:
         """Return what edits change, as JSON."""
         return {"role": str(self.role), "is_active": self.is_active}
 
     @property
     def generation(self) -> int:
-        """Of the editable fields."""
-        return generation_of(self.editable())
+        """Digest of the editable fields, which If-Match names."""
+        return generation_of(self.editable_fields())
 
 
 class Project(models.Model):
@@ -73,7 +73,7 @@ class Project(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def editable(self) -> dict[str, Any]:
+    def editable_fields(self) -> dict[str, Any]:
         """Return what edits change, as JSON."""
         return {
             "name": self.name,
@@ -87,8 +87,8 @@ class Project(models.Model):
 
     @property
     def generation(self) -> int:
-        """Of the editable fields."""
-        return generation_of(self.editable())
+        """Digest of the editable fields, which If-Match names."""
+        return generation_of(self.editable_fields())
 
 
 class ProjectShare(models.Model):

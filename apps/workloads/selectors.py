@@ -28,7 +28,7 @@ from apps.workloads.models import NEW_JOB, OPEN_STATES, Application, Archive, Ba
 
 NEWEST: Final = 2_000  # jobs in which words of a search are counted
 COMMON_FROM: Final = 40
-# of a job j: the share done of the work that its launch began with
+# progress of the launch of a job j: share done of the work that was left at its start
 LAUNCH_PROGRESS: Final = "(j.progress - j.progress_before) / (1 - j.progress_before)"
 NOT_ENDED = ~Q(state__in=[state.value for state in TERMINAL_STATES])
 

@@ -115,7 +115,7 @@ def _admission(state: Mapping[str, Any] | None) -> str:
         if queue["servers"] or queue["waiting"]
     ]
     has_classes = state["control"] == "arq"
-    of, mean = ("JOBS OF", "BUSY") if has_classes else ("UNITS OF", "UNTIL FREE")
+    of, mean = ("JOBS OF", "MEAN BUSY") if has_classes else ("UNITS OF", "UNTIL FREE")
     headings = (of, "SERVERS", "FREE", "FREED /MIN", mean, "BOUND", "WAITING", "LOAD")
     return columns(headings, shown)
 

@@ -91,7 +91,7 @@ def test_the_queue_shows_the_classes_of_the_admission_control(berth: Berth) -> N
     out = berth("queue", "--admission")[1]
     assert re.search(r"class 9 +3 +2 +30.00 +1.0 min +- +1 +0.75", out), out
     assert re.search(r"class 7 +1 +4 +- +- +- +0 +-", out), out
-    assert re.search(r"JOBS OF +SERVERS +FREE +FREED /MIN +BUSY +BOUND", out), out
+    assert re.search(r"JOBS OF +SERVERS +FREE +FREED /MIN +MEAN BUSY +BOUND", out), out
     assert "class 8" not in out
 
 

@@ -187,7 +187,10 @@ def switch_off() -> None:
 @pytest.mark.usefixtures("automatic")
 @pytest.mark.parametrize(
     ("decide", "stored"),
-    [(dismiss, ("dismissed", 1, "")), (switch_off, ("withdrawn", 1, "The job no longer waits."))],
+    [
+        (dismiss, ("dismissed", 1, "")),
+        (switch_off, ("withdrawn", 1, "Preemption was switched off.")),
+    ],
 )
 def test_a_proposal_that_others_close_before_it_acts_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, decide: Callable[[], None], stored: tuple[str, int, str]

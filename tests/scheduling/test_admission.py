@@ -226,7 +226,7 @@ def test_a_history_of_an_earlier_version_is_not_read() -> None:
 
 
 @override_settings(ADMISSION="arq")
-def test_the_rates_of_classes_count_the_jobs_of_all_agents(client: Client) -> None:
+def test_the_rates_of_classes_count_the_jobs_with_rates_of_all_agents(client: Client) -> None:
     """Of eight units that were requested in 3,600 s, this agent has evaluated two."""
     build("a", "b", "c")
     of, by = known(), make_agent("agent-1")

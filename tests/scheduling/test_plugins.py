@@ -80,7 +80,7 @@ def test_an_installed_policy_can_be_the_default_and_compared_in_the_lab(
 
 
 @pytest.mark.parametrize("fault", ["cannot-be-made", "lacks-a-field"])
-def test_a_policy_that_cannot_be_made_stops_no_job_of_another_policy(
+def test_a_policy_that_cannot_be_made_is_left_out_of_the_sampling_policies(
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     policies_that_fail.install(monkeypatch, "theirs", fault)

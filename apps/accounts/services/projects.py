@@ -61,7 +61,7 @@ def create_project(name: str, values: Mapping[str, Any]) -> Project:
             project = Project(name=name, **values)
             _check_quota(project)
             project.save(force_insert=True)
-            act = Act("project.created", str(project.pk), name, after=project.editable())
+            act = Act("project.created", str(project.pk), name, after=project.editable_fields())
             record_act(act)
     except IntegrityError as error:
         raise ConflictError(f"A project named {name} already exists.") from error
@@ -89,7 +89,7 @@ def update_project(
             followers = _followers(known, changes.get("name"))
             project = _locked(project_id)
             require_generation(expected, project.generation)
-            before, name = project.editable(), project.name
+            before, name = project.editable_fields(), project.name
             if followers and name != known:
                 raise ConflictError(f"The project {known} was renamed to {name} meanwhile.")
             for field, value in changes.items():
@@ -99,7 +99,7 @@ def update_project(
                     project.archived_at = timezone.now() if value else None
             _check_quota(project)
             project.save()
-            after = project.editable()
+            after = project.editable_fields()
             if after != before:
                 record_act(Act("project.updated", str(project_id), name, before, after))
             for follow in followers:
@@ -148,7 +148,7 @@ def delete_project(project_id: UUID, *, expected: int | None = None) -> None:
         followers = [] if known is None else [retirer(known) for retirer in _RETIRERS]
         project = _locked(project_id)
         require_generation(expected, project.generation)
-        before, name = project.editable(), project.name
+        before, name = project.editable_fields(), project.name
         if name != known:
             raise ConflictError(f"The project {known} was renamed to {name} meanwhile.")
         try:

@@ -147,7 +147,7 @@ def update_user(
         admins = _locked_admins()
         user = _locked(user_id)
         require_generation(expected, user.generation)
-        before = user.editable()
+        before = user.editable_fields()
         if role is not None:
             user.role, user.is_staff = role.value, role is Role.ADMIN
         if is_active is not None:
@@ -157,7 +157,7 @@ def update_user(
         keeps_access = user.is_active and user.role == Role.ADMIN
         if not keeps_access and admins == {user.pk}:
             raise ConflictError(f"{user.username} is the only active administrator.")
-        after = user.editable()
+        after = user.editable_fields()
         if after != before:
             user.save(update_fields=["role", "is_staff", "is_active"])
             record_act(Act("user.updated", str(user.pk), user.username, before, after))

@@ -18,7 +18,7 @@ class ChangedMeanwhileError(ConflictError):
 
 
 def generation_of(fields: Mapping[str, Any]) -> int:
-    """Return the generation of an object that does not count its edits: 48 bits of a digest.
+    """Return a digest of 48 bits as the generation of an object without a counter of edits.
 
     Parameters
     ----------

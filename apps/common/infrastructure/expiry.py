@@ -20,7 +20,7 @@ SENT_S: Final = "sent_s"  # header: second of the broker's clock
 
 
 def stamp(headers: dict[str, Any], **_: Any) -> None:
-    """Write into a message that expires when it was sent; before it is sent."""
+    """Add the time of the broker to the headers of a message that expires, before it is sent."""
     if headers["expires"] is None:
         return
     with suppress(redis.RedisError):  # it cannot be sent either; if it can, it does not expire
@@ -31,7 +31,7 @@ class ExpiringRequest(Request):
     """A message that a worker has received."""
 
     def maybe_expire(self) -> Literal[True] | None:
-        """Let the message be discarded if it is not valid any more; returns True then."""
+        """Revoke the message if it has expired; returns True if it has."""
         if self._is_valid():
             return None
         revoked.add(self.id)  # as Celery does
@@ -41,11 +41,11 @@ class ExpiringRequest(Request):
         sent_s = self.request_dict.get(SENT_S)
         if sent_s is None:
             return True
-        for_s = int(self.request_dict["properties"]["expiration"]) / 1000
-        if 0.0 <= self.expires.timestamp() - time.time() <= for_s:
+        valid_s = int(self.request_dict["properties"]["expiration"]) / 1000
+        if 0.0 <= self.expires.timestamp() - time.time() <= valid_s:
             return True
         try:
-            return _broker_s() - sent_s <= for_s
+            return _broker_s() - sent_s <= valid_s
         except redis.RedisError:
             return True  # as the next one may not arrive
 

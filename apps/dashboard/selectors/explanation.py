@@ -151,7 +151,7 @@ def explanation(decision: Decision, job: Job | None = None) -> Explanation:
 
     Parameters
     ----------
-    job : whose state it explains, if that is another one: equal jobs that wait share decisions
+    job : to explain, if not that of the decision: equal waiting jobs share decisions
     """
     profile = _profile(decision)
     caused = None if profile is None else profile.caused.value.tolist()
@@ -194,7 +194,7 @@ def explanation(decision: Decision, job: Job | None = None) -> Explanation:
 
 
 def _other_reasons(decision: Decision, job: Job) -> tuple[str, ...] | None:
-    """Return the other reasons of a decision, which its job has until the next one."""
+    """Return the other reasons of a decision; None if the job has a newer decision or reason."""
     is_refusal = decision.outcome != "placed"
     if decision != current_decision(job) or (
         is_refusal and job.reason_code != decision.reason_code
@@ -213,9 +213,8 @@ def _profile(decision: Decision) -> Profile | None:
 def _sizes(decision: Decision, profile: Profile) -> SizePrediction | None:
     """Predict the performance of the chosen size and of one unit less.
 
-    None if the profile does not reproduce the stored prediction, or has none of so many units. The
-    platform that sizing used
-    is the one whose prediction is the stored one.
+    None if the profile does not reproduce the stored prediction, or has none for that number of
+    units. The platform that sizing used is the one whose prediction is the stored one.
     """
     job, value = decision.job, _number(decision.predicted.get("value"))
     if (

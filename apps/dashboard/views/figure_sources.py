@@ -327,9 +327,9 @@ def _feasibility(text: str) -> Feasibility:
     """
     try:
         spec = parse_job(json.loads(text))
-    except (ValueError, RecursionError) as error:  # InvalidInputError is the first
+    except (ValueError, RecursionError) as error:  # InvalidInputError is a ValueError
         raise Http404(f"Not a valid job: {error}") from error
     feasibility_of_job = check_job(replace(spec, policy=None)).feasibility
     if feasibility_of_job is None:
-        raise Http404(f"nothing is predicted yet for this job of {spec.application}")
+        raise Http404(f"no prediction for this job of {spec.application}")
     return feasibility_of_job

@@ -83,11 +83,13 @@ def _next_jobs(reasons: Collection[str]) -> list[UUID]:
 
 
 def withdraw_stale(*, all_of_them: bool = False) -> None:
-    """Withdraw the proposals whose job no longer waits."""
+    """Withdraw the proposals whose job no longer waits; all of them if Berth proposes none."""
     waiting = Job.objects.filter(state=JobState.QUEUED, held=False, cancel_requested=False)
-    stale = proposed_preemptions()
-    if not all_of_them:  # looks up the job of each proposal, however many jobs wait
-        stale = stale.exclude(Exists(waiting.filter(id=OuterRef("job_id"))))
+    if all_of_them:
+        _withdraw(proposed_preemptions(), "Preemption was switched off.")
+        return
+    # looks up the job of each proposal, however many jobs wait
+    stale = proposed_preemptions().exclude(Exists(waiting.filter(id=OuterRef("job_id"))))
     _withdraw(stale, "The job no longer waits.")
 
 

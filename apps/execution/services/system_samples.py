@@ -9,7 +9,7 @@ from apps.operations.models import SystemSample
 
 MIN_S: Final = 5.0  # wall seconds between samples: two messages of beat may arrive together
 MAX_S: Final = 60.0  # time that a sample covers at most, after a stop
-# of the decisions, those that lost a commit, however often
+# the second number: decisions that lost at least one commit
 _AGENTS: Final = """
 SELECT agent, count(*), count(*) FILTER (WHERE commit_retries > 0),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY elapsed_s),

@@ -224,7 +224,10 @@ def _sample_problems(size: int, policy: str | None) -> list[FieldProblem]:
         problems.append(FieldProblem("/sample_size", "out_of_range", detail))
     if policy in registry.POLICIES and not registry.draws_sample(policy):
         others = ", ".join(filter(registry.draws_sample, sorted(registry.POLICIES)))
-        detail = f"{policy} does not compare R candidates; sample_size needs one of {others}"
+        detail = (
+            f"{policy} does not compare R candidates; with sample_size, omit policy or use one of"
+            f" {others}"
+        )
         problems.append(FieldProblem("/sample_size", "contradiction", detail))
     return problems
 

@@ -127,7 +127,7 @@ class QuotaSerializer(serializers.Serializer[Any]):
     used = serializers.IntegerField()
     borrowed = serializers.IntegerField(help_text="Used beyond the guarantee.")
     lent = serializers.IntegerField(
-        help_text="Guaranteed units that others have borrowed. They borrow other units first."
+        help_text="Guaranteed units that others have borrowed, after all those of no project."
     )
     waiting = serializers.IntegerField(help_text="That its waiting jobs request.")
 

@@ -30,7 +30,7 @@ class DecisionSampleSerializer(serializers.Serializer[Any]):
     units_eligible = serializers.IntegerField()
     servers_total = serializers.IntegerField()
     commit_retries = serializers.IntegerField(
-        help_text="Commits that it lost; of a conflict, all of them."
+        help_text="Number of commits that it lost; a decision with the outcome conflict lost all."
     )
     elapsed_seconds = serializers.FloatField()
 
@@ -52,7 +52,9 @@ class GuaranteeSerializer(serializers.Serializer[Any]):
     statement = serializers.CharField()
     rank_threshold = serializers.FloatField()
     probability = serializers.FloatField()
-    assumption = serializers.CharField(allow_null=True)
+    assumption = serializers.CharField(
+        allow_null=True, help_text="Null: all eligible units were compared."
+    )
     requested = RequestedGuaranteeSerializer(
         allow_null=True, help_text="Of the job, with the R that it needs."
     )

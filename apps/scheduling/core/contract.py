@@ -143,7 +143,7 @@ def _reason(outcome: Placed | Refused, reason: RefusalReason) -> None:
     _expect(outcome.reason is reason, f"refused as {outcome.reason.value}, not {reason.value}")
 
 
-def _has_its_fields(make: Make) -> None:
+def _has_name_version_and_draws_sample(make: Make) -> None:
     policy = make()
     _expect(policy.name and isinstance(policy.name, str), "name must be a text")
     _expect(policy.version >= 1, f"version must be at least 1, not {policy.version}")
@@ -390,7 +390,7 @@ CHECKS: Final[Mapping[str, Callable[[Make], None]]] = MappingProxyType(
     {
         check.__name__.strip("_").replace("_", " "): check
         for check in (
-            _has_its_fields,
+            _has_name_version_and_draws_sample,
             _same_seed_same_outcome,
             _does_not_change_its_input,
             _decides_an_empty_batch,

@@ -26,7 +26,7 @@ def missing_size(sized: Sized | Infeasible, missing: int, *, has_ceiling: bool =
 def missing_request(request: Request, topology: Topology, held: Collection[int]) -> Request:
     """Return the request of missing units: any number of them, apart from those it has.
 
-    A policy takes the units that the job has for those of a stranger: they press on the missing
+    A policy counts the units that the job has as those of another job: they press on the missing
     ones and lose by them, unlike the units of a job that is placed at once.
 
     Parameters

@@ -94,8 +94,8 @@ class AssembledPolicy:
         self._candidates = candidates
         return self
 
-    def comparing_none(self) -> Self:
-        """Take units whose scores do not tell them apart: R has no meaning."""
+    def without_comparison(self) -> Self:
+        """Choose units without comparing them, so that R does not apply."""
         self._compares = False
         return self
 
@@ -111,7 +111,7 @@ class AssembledPolicy:
 
     @property
     def draws_sample(self) -> bool:
-        """Whether it compares R candidates drawn at random: not all units, and not none."""
+        """Whether it compares R random candidates; not if it rates all units or compares none."""
         return self._compares and not self._is_full
 
     def place(
@@ -253,8 +253,8 @@ class AssembledPolicy:
         is_all = self._is_full or examined >= eligibility.units
         draws, chance = None, 0.0
         if not is_all and not self._compares:
-            random = 1 if request.locality else picked.size  # units of one place are alike
-            draws, chance = 1, miss_probability(RANK_THRESHOLD, random, random)
+            units = 1 if request.locality else picked.size  # units of one place are alike
+            draws, chance = 1, miss_probability(RANK_THRESHOLD, units, units)
         elif not is_all:
             if request.locality:
                 draws = sample_count(request, eligibility, self._candidates)
@@ -328,7 +328,7 @@ def at_random() -> AssembledPolicy:
         sample=samplers.uniform_once,
         near=samplers.neighbourhoods,
         score=scorers.coin,
-    ).comparing_none()
+    ).without_comparison()
 
 
 def roomiest() -> AssembledPolicy:
@@ -345,7 +345,7 @@ def roomiest() -> AssembledPolicy:
         near=samplers.roomiest,
         # their units are equally good
         score=scorers.coin,
-    ).comparing_none()
+    ).without_comparison()
 
 
 def _refuse_all(

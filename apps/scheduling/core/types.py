@@ -286,7 +286,7 @@ class Policy(Protocol):
 
     @property
     def draws_sample(self) -> bool:
-        """Whether it compares R candidates drawn at random: not all units, and not none."""
+        """Whether it compares R random candidates; not if it rates all units or compares none."""
         ...
 
     def place(

@@ -30,7 +30,7 @@ from apps.scheduling.core.admission.types import (
     Applicant,
     Control,
     Delayed,
-    of_all_agents,
+    with_rates_of_all_agents,
 )
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations.gangs import Reservation
@@ -167,7 +167,7 @@ class AdmissionDesk:
         _forget_others(self._control)
         own = self._control.state(snapshot, facts_of(snapshot), now_s)
         requested = requested_per_s(now_s) if self._control.control is Control.ARQ else None
-        queues = [row.as_json() for row in of_all_agents(own, requested)]
+        queues = [row.as_json() for row in with_rates_of_all_agents(own, requested)]
         values = {
             "control": self._control.control.value,
             "agent": self._agent,

@@ -151,7 +151,7 @@ class Refusal:
     ----------
     needs : what the job needs at least; None if the refusal does not depend on its request
     lost : the last placement, if all its commits failed
-    retries : commits that failed
+    retries : commits that it lost
     request, topology : that a policy refused; None before the policy
     run : predicted run time; None = unknown
     place : in the batch that the policy decided; None before the policy

@@ -108,6 +108,7 @@ def _refuse_sample(
     for name, value in (("sample_size", size), ("guarantee", guarantee)):
         if value is not None:
             detail = (
-                f"{policy} does not compare R candidates; {name} needs null or one of {others}"
+                f"{policy} does not compare R candidates; with {name}, policy must be null or one"
+                f" of {others}"
             )
             problems.append(problem(f"{at}/{name}", "contradiction", detail))

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='job',
             name='progress_before',
-            field=models.FloatField(db_default=0.0, default=0.0, help_text='of its progress, the part of earlier launches; above 0 if it was resumed'),
+            field=models.FloatField(db_default=0.0, default=0.0, help_text='share of the work done by earlier launches; above 0 if it was resumed'),
         ),
         migrations.AlterField(
             model_name='job',

@@ -54,7 +54,7 @@ class Batch(models.Model):
 
     @property
     def generation(self) -> int:
-        """Of the only field that edits change."""
+        """Digest of the only editable field, which If-Match names."""
         return generation_of({"limit": self.array_limit})
 
 

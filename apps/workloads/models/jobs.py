@@ -121,7 +121,7 @@ class Job(models.Model):
     progress = models.FloatField(default=0.0, help_text="share of the work done, 0-1")
     progress_before = models.FloatField(
         default=0.0, db_default=0.0,
-        help_text="of its progress, the part of earlier launches; above 0 if it was resumed",
+        help_text="share of the work done by earlier launches; above 0 if it was resumed",
     )  # fmt: skip
     reported_s = models.FloatField(
         null=True, help_text="cluster seconds; when its backend reported its progress last"

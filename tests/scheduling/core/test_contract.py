@@ -107,8 +107,8 @@ def written(snapshot: Snapshot, outcomes: Outcomes) -> Outcomes:
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
-        (lambda: Broken(name=""), "has its fields"),
-        (lambda: Unfinished("broken"), "has its fields"),
+        (lambda: Broken(name=""), "has name version and draws sample"),
+        (lambda: Unfinished("broken"), "has name version and draws sample"),
         (with_outcomes(drawn), "same seed same outcome"),
         (with_outcomes(written), "does not change its input"),
         (with_outcomes(first_read), "decides an empty batch"),

@@ -3,7 +3,7 @@
 The directory holds ``order.json``. The supervisor writes, each file complete or absent:
 
 * ``supervisor.json``: who it is. Created exclusively, so that one order starts one process. The
-  agent creates it empty before it reports a task as lost, so that none starts afterwards;
+  agent creates it empty to claim a task that it reports as lost: none starts afterwards;
 * ``started.json``: the command runs, and which limits are enforced;
 * ``stdout.N``, ``stderr.N``: segments of the output, named by the position of their first byte.
   The oldest are deleted, so that a task never fills the disk;

@@ -82,7 +82,7 @@ class Task:
             return False
 
     def give_up(self) -> bool:
-        """Let no supervisor begin any more; returns False if one has, and runs."""
+        """Claim the task, so that no supervisor can start it; returns False if one is running."""
         claim = self.directory / "supervisor.json"
         with suppress(OSError):  # there is one; on a full disk, no supervisor can write it either
             claim.touch(0o600, exist_ok=False)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
-from apps.scheduling.core.admission.types import ENOUGH_S
+from apps.scheduling.core.admission.types import MIN_HISTORY_S
 
 LIMIT: Final = 8192  # freed units that are kept
 MIN_FREED: Final = 20  # fewer tell too little
@@ -67,7 +67,7 @@ class FreedUnits:
 def observed_s(begun_s: float, now_s: float, window_s: float) -> float | None:
     """Return the length of a history: its window, or since it began; None if that is too short."""
     span_s = min(window_s, now_s - begun_s)
-    return span_s if span_s >= min(ENOUGH_S, window_s) else None
+    return span_s if span_s >= min(MIN_HISTORY_S, window_s) else None
 
 
 def rate(events: float, span_s: float | None) -> float | None:

@@ -17,7 +17,7 @@ MAX_WAIT_S: Final = 600.0
 STEP_S: Final = 1.0  # a waiting job is evaluated again after it at the earliest
 FORGET_S: Final = 1200.0  # a waiting job that was not evaluated for so long is forgotten
 WINDOW_S: Final = 7200.0  # Tarcil §4: two hours of history
-ENOUGH_S: Final = 600.0  # a shorter history tells no rate
+MIN_HISTORY_S: Final = 600.0  # a shorter history gives no rate
 
 
 class Control(StrEnum):
@@ -111,7 +111,7 @@ class QueueState:
         return asdict(self)
 
 
-def of_all_agents(
+def with_rates_of_all_agents(
     queues: Sequence[QueueState], requested_per_s: float | None
 ) -> Sequence[QueueState]:
     """Return queues with the rates at which jobs arrive at all agents, and the loads of these.

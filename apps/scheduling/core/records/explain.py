@@ -81,7 +81,7 @@ def statement(
 
 
 def _attempts(decision: SummaryFacts) -> str:
-    count = decision.commit_retries
+    count = max(1, decision.commit_retries)  # older releases did not count the last one
     return f"in {count} {'attempt' if count == 1 else 'attempts'}"
 
 

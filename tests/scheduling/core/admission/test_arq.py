@@ -16,7 +16,7 @@ from apps.scheduling.core.admission.types import (
     Applicant,
     Delayed,
     QueueState,
-    of_all_agents,
+    with_rates_of_all_agents,
 )
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.types import RefusalReason, Within
@@ -272,7 +272,7 @@ def test_no_more_jobs_are_diverted_than_joined_a_queue() -> None:
     assert rows["class 3"].diverted_share == 1.0
 
 
-def test_the_rates_of_a_class_are_those_of_all_agents() -> None:
+def test_the_rates_of_a_class_are_those_with_rates_of_all_agents() -> None:
     """This agent evaluates a quarter of the jobs: one of four units a second."""
     fields = (1, 5, 0.1, 10.0, 1.0, None, 0)
     mine = [
@@ -280,9 +280,9 @@ def test_the_rates_of_a_class_are_those_of_all_agents() -> None:
         QueueState("class 8", *fields, arrived_per_s=0.25, load_factor=None),
         QueueState("class 7", *fields, arrived_per_s=0.0, load_factor=0.0),
     ]
-    found = of_all_agents(mine, 4.0)
+    found = with_rates_of_all_agents(mine, 4.0)
     assert [row.arrived_per_s for row in found] == [3.0, 1.0, 0.0]
     assert [row.load_factor for row in found] == [pytest.approx(1.2), None, 0.0]
-    assert of_all_agents(mine, None) == mine
+    assert with_rates_of_all_agents(mine, None) == mine
     idle_since_start = [replace(row, arrived_per_s=None, load_factor=None) for row in mine]
-    assert of_all_agents(idle_since_start, 4.0) == idle_since_start
+    assert with_rates_of_all_agents(idle_since_start, 4.0) == idle_since_start
