@@ -357,7 +357,7 @@ FIGURES: Final[dict[str, Rule]] = {
     "performance": page(PROJECT_READERS, query="job={jobs}"),
     "dip": page(PROJECT_READERS, query="job={jobs}"),
     "dip-pressure": page(PROJECT_READERS, query="job={jobs}"),
-    "feasibility": page(query=f"spec={json.dumps(JOB)}"),
+    "feasibility": page(query=f"spec={json.dumps({**JOB, 'input_bytes': 10**9})}"),
     "guarantee": page(PROJECT_READERS, query="decision={decisions}"),
     "quality": page(query="r=8&source=live"),
     "pressure": page(query="server={servers}", secrets=(APPLICATION,)),

@@ -1,7 +1,9 @@
 """Compiled rankings of servers by expected performance, updated server by server.
 
 Imported by processes that decide, never by the web process. The assembled policy `expected` is the
-oracle: the same request, state and seed give the same units and keys.
+oracle: the same request, state and seed give the same units and keys, but for one score in a
+million that rounds to the next step, as the terms are added in another order. A replay uses the
+form of the decision.
 """
 
 import math
