@@ -25,6 +25,7 @@ from apps.workloads.models import Job
 
 DAY_S: Final = 86_400.0
 REQUESTED: Final = 2000  # submissions whose units are counted
+READ: Final = 10 * REQUESTED  # jobs that are read for them
 SCORED: Final = 20_000  # estimates of these projects in the last day, newest first
 
 _WAITS: Final = """j.state = ANY('{submitted,profiling,queued}')
@@ -85,17 +86,17 @@ FROM (
     ORDER BY e.job_id, e.id) first
 GROUP BY kind ORDER BY kind
 """
-# Along the index by age. Jobs that ended before an agent evaluated them request nothing.
+# Along the index by age. Jobs that ended before an agent evaluated them request nothing; however
+# many of them there are, no more than %(read)s jobs are read.
 _REQUESTED: Final = """
-SELECT count(*) FILTER (WHERE counts), avg(requested) FILTER (WHERE counts)::float8,
-       count(*) = %(limit)s, min(submitted_s)
+SELECT count(*), avg(requested)::float8, count(*) = %(limit)s, min(submitted_s)
 FROM (
-    SELECT j.submitted_s, coalesce(j.units + j.units_missing, s.units, j.units_requested),
-           NOT j.held AND (j.placed_s IS NOT NULL
-                           OR j.state IN ('submitted', 'profiling', 'queued'))
-    FROM (SELECT * FROM workloads_job ORDER BY created_at DESC, id DESC LIMIT %(limit)s) j
-    LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id)
-    AS newest (submitted_s, requested, counts)
+    SELECT submitted_s, coalesce(
+        units + units_missing,
+        (SELECT s.units FROM workloads_waitingshape s WHERE s.id = shape_id), units_requested)
+    FROM (SELECT * FROM workloads_job ORDER BY created_at DESC, id DESC LIMIT %(read)s) j
+    WHERE NOT held AND (placed_s IS NOT NULL OR state IN ('submitted', 'profiling', 'queued'))
+    ORDER BY created_at DESC, id DESC LIMIT %(limit)s) newest (submitted_s, requested)
 WHERE submitted_s > %(since)s
 """
 
@@ -129,7 +130,7 @@ def requested_per_s(now_s: float) -> float | None:
     Of the newest submissions in the window of the admission controls. Jobs that were never
     evaluated request the mean of the others; held jobs request nothing.
     """
-    values = {"limit": REQUESTED, "since": now_s - WINDOW_S}
+    values = {"limit": REQUESTED, "read": READ, "since": now_s - WINDOW_S}
     ((jobs, units, is_cut, oldest_s),) = fetch_rows(_REQUESTED, values)
     if units is None:
         return None
