@@ -262,7 +262,7 @@ def kept_room(known: Sequence[Reservation], topology: Topology, *, at_start: boo
     at_start : all that they will take, although the jobs on them hold a part of it now
     """
     found, amounts = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 3))]
-    for each in known:
+    for each in known if topology.unit_id.size else ():
         ids = np.array(sorted(each.units), dtype=np.int64)
         at = np.minimum(np.searchsorted(topology.unit_id, ids), topology.unit_id.size - 1)
         exists = topology.unit_id[at] == ids  # not if the server was removed

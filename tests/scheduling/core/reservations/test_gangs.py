@@ -168,6 +168,7 @@ def test_reserved_units_keep_what_they_will_take_from_their_servers() -> None:
     assert at_start.amounts.tolist() == [[5.0 * m, n, s]] * 2
     removed = Reservation(A, 9.0, frozenset({10**6}))
     assert not kept_room([removed], cluster).units.size
+    assert not kept_room([kept], topology(())).units.size  # of a cluster without servers
 
 
 def test_a_holder_leaves_room_only_to_the_reservations_before_its_own() -> None:
