@@ -57,32 +57,41 @@ def join_shape(reason: str = "NoFreeUnit") -> None:
     analyze()
 
 
+def waiting_read() -> float:
+    """Return how many waiting jobs an agent reads.
+
+    Running jobs are left out: a hash join reads one job before it finds that none is running, and
+    statistics of allocations that other tests left behind decide whether it is a hash join.
+    """
+    return rows_read(_STANDINGS, alias="j")
+
+
 def claimed() -> int:
     return sum(each.claimed for each in standings().values())
 
 
 def test_few_jobs_are_read_of_those_that_no_agent_has_evaluated() -> None:
     queue(GUARANTEED)
-    assert rows_read(_STANDINGS) <= 2 * GUARANTEED
+    assert waiting_read() <= 2 * GUARANTEED
     assert claimed() == GUARANTEED
 
 
 def test_few_jobs_are_read_of_a_shape() -> None:
     queue(GUARANTEED)
     join_shape()
-    assert rows_read(_STANDINGS) <= 2 * GUARANTEED
+    assert waiting_read() <= 2 * GUARANTEED
     assert claimed() == GUARANTEED
 
 
 def test_no_job_is_read_of_a_project_without_a_guarantee() -> None:
     queue(None, limit=4)
-    assert rows_read(_STANDINGS) == 0
+    assert waiting_read() == 0
 
 
 def test_no_job_is_read_of_a_shape_that_no_server_matches() -> None:
     queue(GUARANTEED)
     join_shape("NoMatchingServer")
-    assert rows_read(_STANDINGS) == 0
+    assert waiting_read() == 0
     assert claimed() == 0
 
 

@@ -15,9 +15,9 @@ SELECT p.id, p.name, coalesce(p.guaranteed_units, 0), p.max_units,
        coalesce(held.units, 0), coalesce(waiting.units, 0)
 FROM accounts_project p
 LEFT JOIN (
-    SELECT j.project_id, sum(a.cores) AS units
-    FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
-    WHERE a.released_seq IS NULL GROUP BY j.project_id) held ON held.project_id = p.id
+    SELECT running.project_id, sum(a.cores) AS units
+    FROM scheduling_allocation a JOIN workloads_job running ON running.id = a.job_id
+    WHERE a.released_seq IS NULL GROUP BY running.project_id) held ON held.project_id = p.id
 """
 _ALL_STANDINGS: Final = f"""
 {_OF_PROJECTS}
