@@ -1,6 +1,7 @@
 """Policies of another package that fail in one way each."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -25,6 +26,17 @@ def _returns_none(outcomes: Outcomes) -> Any:
     return None
 
 
+def _decides_nothing(outcomes: Outcomes) -> Any:
+    return [None] * len(outcomes)
+
+
+def _chooses_no_unit_of_the_cluster(outcomes: Outcomes) -> Outcomes:
+    return [
+        replace(each, units=each.units * 0 + 10**6) if isinstance(each, Placed) else each
+        for each in outcomes
+    ]
+
+
 def _fails_on_batches(outcomes: Outcomes) -> Outcomes:
     if len(outcomes) > 1:
         raise ValueError("1 outcome at most")
@@ -36,6 +48,8 @@ _CHANGES: Final[dict[str, Callable[[Outcomes], Any]]] = {
     "raises": _raises,
     "misses-a-job": _misses_a_job,
     "returns-none": _returns_none,
+    "decides-nothing": _decides_nothing,
+    "no-such-unit": _chooses_no_unit_of_the_cluster,
     "fails-on-batches": _fails_on_batches,
 }
 # the error that the shadow, the CLI and the log show for each fault
@@ -46,10 +60,17 @@ FAULTS: Final = {
         "the policy theirs failed with TypeError: object of type 'NoneType' has no len()"
     ),
     "cannot-be-made": "the policy theirs failed with OSError: no model file",
+    "decides-nothing": (
+        "the policy theirs failed with TypeError: an outcome is None, not Placed or Refused"
+    ),
+    "no-such-unit": (
+        "the policy theirs failed with ValueError: it chose unit 1000000, which does not exist"
+    ),
     "lacks-a-field": (
         "the policy theirs failed with AttributeError: "
         "'Unfinished' object has no attribute 'draws_sample'"
     ),
+    "version-0": ("the policy theirs failed with ValueError: its version is 0, not 1 or more"),
 }
 
 
@@ -79,12 +100,20 @@ class Unfinished:
         self.name, self.place = name, registry.make("least_loaded").place
 
 
+def _version_0(name: str) -> Policy:
+    policy = Theirs("none", name=name)
+    policy.version = 0
+    return policy
+
+
 def install(monkeypatch: pytest.MonkeyPatch, name: str, fault: str) -> None:
     """Add a policy to the registry; ``none`` = without a fault."""
 
     def make() -> Policy:
         if fault == "cannot-be-made":
             raise OSError("no model file")
+        if fault == "version-0":
+            return _version_0(name)
         if fault == "lacks-a-field":
             return cast("Policy", Unfinished(name))
         return Theirs(fault, name=name)

@@ -159,7 +159,9 @@ def test_a_job_whose_policy_was_removed_fails_with_its_name() -> None:
     assert job.reason_message.startswith("the policy gone no longer exists")
 
 
-@pytest.mark.parametrize("fault", ["raises", "cannot-be-made", "lacks-a-field"])
+@pytest.mark.parametrize(
+    "fault", ["raises", "decides-nothing", "no-such-unit", "cannot-be-made", "lacks-a-field"]
+)
 def test_a_job_on_which_its_policy_fails_waits_with_a_reason(
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -181,7 +183,8 @@ def test_a_job_on_which_its_policy_fails_waits_with_a_reason(
         assert (decision.outcome, decision.reason_code) == ("refused", "PolicyFailed")
     policies_that_fail.install(monkeypatch, "theirs", "none")
     Job.objects.update(claimed_until=None)
-    work(make_agent("agent-2") if fault == "raises" else by)
+    is_made_again = fault in {"cannot-be-made", "lacks-a-field"}
+    work(by if is_made_again else make_agent("agent-2"))
     assert set(Job.objects.values_list("state", flat=True)) == {"starting"}
 
 

@@ -79,7 +79,7 @@ def test_an_installed_policy_can_be_the_default_and_compared_in_the_lab(
         check_policy("other")
 
 
-@pytest.mark.parametrize("fault", ["cannot-be-made", "lacks-a-field"])
+@pytest.mark.parametrize("fault", ["cannot-be-made", "lacks-a-field", "version-0"])
 def test_a_policy_that_cannot_be_made_is_left_out_of_the_sampling_policies(
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:

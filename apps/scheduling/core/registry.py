@@ -334,6 +334,8 @@ def _made(name: str, make: Callable[[], Policy]) -> Policy:
             raise ValueError(f"its name is {policy.name!r}, and {name!r} in the registry")
         if not isinstance(policy.draws_sample, bool):
             raise TypeError(f"its draws_sample is {policy.draws_sample!r}, not True or False")
+        if policy.version < 1:
+            raise ValueError(f"its version is {policy.version}, not 1 or more")
         return policy
 
 
