@@ -12,7 +12,7 @@ from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.profiling.core.short import skips_profiling
 from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
 from apps.scheduling.core.sizing.goals import Goal
-from apps.scheduling.core.sizing.minimum import fixed_size, size
+from apps.scheduling.core.sizing.minimum import fixed_size, size, size_on_all
 from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized, Work
 from apps.scheduling.core.types import Request, Within
 from apps.workloads.core.spec import JobSpec
@@ -97,9 +97,11 @@ def _one_server(profile: Profile, units: int) -> str:
 def size_or_late(
     spec: JobSpec, profile: Profile, facts: ClusterFacts, *, elapsed_s: float
 ) -> Sized | Infeasible:
-    """Size a job; if only waiting made its deadline infeasible, use its size at submission.
+    """Size a job; if only waiting made its deadline infeasible, it keeps its size at submission.
 
-    Such a job will be late, with probability 0 of meeting its target, but it still runs.
+    Such a job will be late, with probability 0 of meeting its target, but it still runs. It
+    accepts each platform on which its run takes no more extra time than it has waited: it waits
+    for a faster platform only as long as that would gain.
     """
     sized = size_of(spec, profile, facts, elapsed_s=elapsed_s)
     if isinstance(sized, Sized) or not isinstance(spec.target, CompletionTime):
@@ -107,13 +109,10 @@ def size_or_late(
     at_submission = size_of(spec, profile, facts)
     if isinstance(at_submission, Infeasible):
         return sized
-    return replace(
-        at_submission,
-        predicted=at_submission.predicted + elapsed_s,
-        low=at_submission.low + elapsed_s,
-        high=at_submission.high + elapsed_s,
-        probability=0.0,
-    )
+    latest = CompletionTime(elapsed_s + at_submission.high + elapsed_s)
+    work = work_of(spec, elapsed_s=elapsed_s)
+    late = size_on_all(profile, latest, work, facts, at_submission.units)
+    return replace(late, probability=0.0)
 
 
 def best_size(

@@ -206,6 +206,23 @@ def test_a_late_job_gets_its_size_at_submission() -> None:
     assert late_size.high == pytest.approx(sized.high + 150.0)
 
 
+@pytest.mark.parametrize(
+    ("elapsed_s", "platforms"), [(100.0, frozenset("J")), (150.0, frozenset("JA"))]
+)
+def test_a_late_job_accepts_platforms_on_which_it_runs_as_much_longer_as_it_has_waited(
+    elapsed_s: float, platforms: frozenset[str]
+) -> None:
+    known = profile(speeds=(1.0, 0.3))
+    in_time, late = (size_or_late(spec(), known, FACTS, elapsed_s=s) for s in (0.0, elapsed_s))
+    assert isinstance(in_time, Sized)
+    assert isinstance(late, Sized)
+    assert in_time.platforms == frozenset("J")
+    assert (late.units, late.platforms, late.probability) == (in_time.units, platforms, 0.0)
+    run_s = in_time.high if platforms == frozenset("J") else in_time.high / 0.3
+    assert late.high == pytest.approx(elapsed_s + run_s)
+    assert late.high <= in_time.high + 2.0 * elapsed_s
+
+
 def test_a_target_infeasible_at_submission_stays_infeasible() -> None:
     hopeless = spec(target=CompletionTime(1.0), input_bytes=9 * 10**12)
     assert isinstance(size_or_late(hopeless, profile(), FACTS, elapsed_s=5.0), Infeasible)

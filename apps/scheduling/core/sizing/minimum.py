@@ -95,6 +95,28 @@ def fixed_size(
     return _with_cost(replace(sized, platforms=names), work, cost[0, platforms])
 
 
+def size_on_all(
+    profile: Profile, target: Target, work: Work, facts: ClusterFacts, units: int
+) -> Sized:
+    """Return a size with every platform where it meets the target at the pessimistic end.
+
+    Raises
+    ------
+    ValueError : it meets the target on no platform.
+    """
+    locality = locality_of(profile, work)
+    grid = rate_grid(profile, target, work, facts, locality)
+    cost = _costs(target, work, grid)
+    met = is_met(target, work, grid.units, grid.low)
+    if work.max_cost is not None:
+        met &= cost <= work.max_cost
+    platforms = np.flatnonzero(met[units - 1]).tolist()
+    if not platforms:
+        raise ValueError(f"{units} units meet the target on no platform")
+    sized = _sized(target, work, grid, _ChosenSize(units, platforms, facts, locality))
+    return _with_cost(sized, work, cost[units - 1, platforms])
+
+
 class _ChosenSize(NamedTuple):
     units: int
     platforms: Sequence[int]  # indices
