@@ -62,7 +62,7 @@ class Quasar(AssembledPolicy):
 
     def __init__(self) -> None:
         super().__init__(
-            "quasar", 1, sample=samplers.leading, near=samplers.everything,
+            "quasar", 2, sample=samplers.leading, near=samplers.everything,
             score=quality, is_full=True,
         )  # fmt: skip
 
@@ -164,9 +164,9 @@ def allocate(
 
 def _rates_alone(state: BatchState, request: Request, curves: Curves, servers: Shorts) -> Floats:
     """(n,) work per second of one unit on each server."""
-    _, own, neighbours, _ = expected.expectations(state, request, servers).T
+    own = expected.expectations(state, request, servers)[:, 1]
     rates: Floats = curves.base[state.snapshot.topology.server_platform[servers]]
-    return rates * own * neighbours
+    return rates * own
 
 
 def _alone(

@@ -225,3 +225,17 @@ def test_an_autoscaler_keeps_units_below_its_load() -> None:
     batch = decided("autoscale", asked(rate(100.0), 2, reserved=3))
     assert isinstance(batch, Placed)
     assert batch.units.size == 3
+
+
+def test_what_the_neighbours_lose_does_not_slow_the_job_down() -> None:
+    """One unit of 100 instructions/s meets 100, though it halves the speed of the others."""
+    spec = asked(rate(100.0), 12)
+    free, exposure = np.ones(20, dtype=np.bool_), np.zeros((3, 10), dtype=np.float32)
+    free[0] = False
+    exposure[0] = np.log(0.5) * 3.0 / spec.caused.sum()  # of the neighbour, for 3 other units
+    only = np.array([True, False, False])
+    snapshot = replace(idle(CLUSTER), server_open=only, unit_free=free, server_exposure=exposure)
+    outcome = decided("quasar", spec, snapshot)
+    assert isinstance(outcome, Placed)
+    assert (outcome.units.size, outcome.wanted) == (1, 1)
+    assert outcome.candidates[0].closeness == pytest.approx(0.5)  # speed 1, own 1, neighbours 0.5
