@@ -177,8 +177,17 @@ def as_json(runs: Sequence[Run]) -> dict[str, object]:
             "neighbours_loss": float(np.mean([run.result.neighbours_loss for run in of_seeds])),
             "mean_wait_s": float(np.mean([run.result.mean_wait_s for run in of_seeds])),
             "longest_wait_s": float(np.mean([run.result.longest_wait_s for run in of_seeds])),
-            "lead": lead.get((world, profiles, load, policy)),
+            "lead": _json_lead(lead.get((world, profiles, load, policy))),
         }
         for (world, profiles, load, policy), of_seeds in by_key(runs).items()
     ]
     return {"default": DEFAULT, "rows": rows}
+
+
+def _json_lead(
+    lead: Mapping[str, Sequence[float]] | None,
+) -> dict[str, list[float | None]] | None:
+    """Return a lead with null for the interval of one seed, as JSON has no NaN."""
+    if lead is None:
+        return None
+    return {name: [x if math.isfinite(x) else None for x in pair] for name, pair in lead.items()}

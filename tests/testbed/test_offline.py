@@ -113,10 +113,10 @@ def test_a_demo_world_is_the_same_cluster_to_scheduler_and_engine() -> None:
     assert world.topology.platform_name == world.machines.platforms.names
 
 
-def contended(first_work_s: float = 1e4) -> list[JobArrival]:
+def contended(first_work_s: float = 1e4, second_work_s: float = 1e3) -> list[JobArrival]:
     """Two jobs, the second one a second later, that slow each other down."""
     app = truth(tolerated=10.0, caused=90.0)
-    works = (first_work_s, 100.0)
+    works = (first_work_s, second_work_s)
     return [
         JobArrival(float(i), Request(str(i), 1, app.caused, app.tolerated), app, work)
         for i, work in enumerate(works)
@@ -134,6 +134,11 @@ def test_a_job_takes_any_unit_when_its_patience_ends() -> None:
     jobs = contended()
     assert starts(jobs, 300.0, Admission.SHAPES) == pytest.approx([0.0, 301.0])
     assert starts(jobs, 0.0, Admission.SHAPES) == pytest.approx([0.0, 1.0])
+
+
+def test_a_job_waits_for_better_units_no_longer_than_it_runs() -> None:
+    jobs = contended(second_work_s=100.0)
+    assert starts(jobs, 300.0, Admission.SHAPES) == pytest.approx([0.0, 101.0])
 
 
 def test_a_job_starts_earlier_if_its_neighbour_ends() -> None:
@@ -155,3 +160,24 @@ def test_a_job_of_several_units_at_once_does_not_wait() -> None:
     world = plain_world(3)
     report = run_offline(world, [jobs[0], wide], make("expected"), seed=1, settings=settings)
     assert report.times()[1].tolist() == pytest.approx([0.0, 1.0])
+
+
+def most_examined(max_sample: int) -> tuple[int, int]:
+    """Fill 37 of 40 units by `tarcil`; return the candidates of the first job, and the most."""
+    app = truth()
+    jobs = [
+        JobArrival(float(i), Request(str(i), 1, app.caused, app.tolerated), app, 1e4)
+        for i in range(37)
+    ]
+    settings = AgentSettings(max_sample=max_sample)
+    report = run_offline(plain_world(*[4] * 10), jobs, make("tarcil"), seed=1, settings=settings)
+    examined = [decision.placed.examined for decision in report.decisions]
+    return examined[0], max(examined)
+
+
+def test_the_sample_of_a_policy_of_tarcil_grows_with_the_load_if_asked() -> None:
+    assert most_examined(max_sample=0) == (8, 8)
+    first, most = most_examined(max_sample=32)
+    assert first == 8
+    assert most > 16
+    assert most_examined(max_sample=12) == (8, 12)

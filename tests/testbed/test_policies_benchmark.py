@@ -90,6 +90,13 @@ def one_run(seed: int, policy: str, overall: float, share: float) -> Run:
     return Run("paper", "inferred", seed, found)
 
 
+def test_the_json_of_one_seed_has_no_interval() -> None:
+    runs = [Run("paper", "true", 1, PolicyRow(0.5, name, *[0.9] * 9)) for name in (DEFAULT, "a")]
+    rows: Any = as_json(runs)["rows"]
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+    assert [row["lead"] for row in rows] == [None, {"overall": [0, None], "at_095": [0, None]}]
+
+
 def test_the_json_has_the_two_measures_by_world_profiles_load_and_policy() -> None:
     runs = [
         one_run(1, "expected", 0.8, 0.5),

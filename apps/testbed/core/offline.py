@@ -6,19 +6,29 @@ the same report.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from apps.emulation.core.events import EngineOrder
 from apps.emulation.core.stragglers import task_seed
 from apps.emulation.core.truth import Truth
-from apps.inventory.core.snapshot import Floats, Ints
+from apps.inventory.core.snapshot import Floats, Ints, Snapshot
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.patience import patience_s
+from apps.scheduling.core.sizing.run_time import RunTime
+from apps.scheduling.core.tarcil.job_sampling import (
+    DEFAULT_GUARANTEE,
+    FOLLOWING_LOAD,
+    TopFreeShares,
+    sampling_at,
+)
 from apps.scheduling.core.types import Placed, Policy, Request
 from apps.testbed.core.demo_cluster import DemoCluster
 from apps.testbed.core.replay.demand import NO_QUEUES, LazyFacts, Shape, SizedRequest
 from apps.testbed.core.replay.loop import JobRecord, ReplayLoop, parts_of
 from apps.testbed.core.replay.model import Admission, ReplayOptions
+from apps.workloads.core.targets import TargetKind
 
 __all__ = [
     "AgentSettings",
@@ -66,6 +76,8 @@ class AgentSettings:
     retries : decisions after a commit conflict before the job is requeued
     admission : order in which waiting jobs are decided
     patience_s : longest wait of a job for better units while others are free
+    max_sample : R of policies of `FOLLOWING_LOAD` grows with the load up to this, as in
+        production (T4); 0 = it is that of their requests
 
     Raises
     ------
@@ -78,6 +90,7 @@ class AgentSettings:
     retries: int = 3
     admission: Admission = Admission.FIFO
     patience_s: float = 0.0
+    max_sample: int = 0
 
     def __post_init__(self) -> None:
         is_in_order = self.admission is Admission.FIFO
@@ -115,8 +128,12 @@ class OfflineReport:
 class _Arrivals:
     """The arrivals as the loop takes them: one at a time, as they may depend on the run."""
 
-    def __init__(self, seed: int, patience_s: float) -> None:
-        self.seed, self._patience_s = seed, patience_s
+    def __init__(self, policy: str, settings: AgentSettings, seed: int) -> None:
+        self.seed, self._settings = seed, settings
+        self._shares = (
+            TopFreeShares() if settings.max_sample and policy in FOLLOWING_LOAD else None
+        )
+        self._facts: TopologyFacts | None = None
         self.coming: Iterator[JobArrival] = iter(())
         self._arrived: list[JobArrival] = []
         self._applications: dict[str, int] = {}
@@ -141,10 +158,28 @@ class _Arrivals:
         return (0.0, float(number), float(arrival.request.units))
 
     def request(self, job: int, now: float, facts: LazyFacts) -> SizedRequest:
-        """Return the request as given."""
-        request = self._arrived[job].request
-        patience_s = self._patience_s if request.units == 1 else 0.0
-        return SizedRequest(request, 1.0, patience_s=patience_s)
+        """Return the request as given; its job waits for better units as in production.
+
+        The predicted run time is that on the highest-end platform without neighbours.
+        """
+        arrival = self._arrived[job]
+        units, work_s = arrival.request.units, arrival.work_s
+        longest_s = patience_s(
+            units, TargetKind.IPS, RunTime(work_s, work_s), limit_s=self._settings.patience_s
+        )
+        request = arrival.request
+        if self._shares is not None:
+            size = self._sample_size(self._shares, request, facts.snapshot)
+            request = replace(request, sample_size=size)
+        return SizedRequest(request, 1.0, patience_s=longest_s)
+
+    def _sample_size(
+        self, shares: TopFreeShares, request: Request, snapshot: Snapshot
+    ) -> int | None:
+        if self._facts is None:
+            self._facts = TopologyFacts(snapshot.topology)
+        share = shares.of(request, snapshot, self._facts, DEFAULT_GUARANTEE.rank_threshold)
+        return sampling_at(share, self._settings.max_sample).size
 
     def order(self, job: int, sized: SizedRequest, parts: list[tuple[int, int]]) -> EngineOrder:
         """Return the order that starts a job."""
@@ -181,7 +216,7 @@ class OfflineRun:
             retries=settings.retries,
             batch=1,
         )
-        self._arrivals = _Arrivals(seed, settings.patience_s)
+        self._arrivals = _Arrivals(policy.name, settings, seed)
         self._loop = ReplayLoop(world, self._arrivals, policy, options, self._note)
         self.report = OfflineReport(self._loop.records)
 

@@ -116,9 +116,13 @@ def sampling_of(
         return _sampling(spec.guarantee, share, max_sample)
     if shares is None:
         return Sampling()
-    x = DEFAULT_GUARANTEE.rank_threshold
-    share = shares.of(request, snapshot, facts, x)
-    return replace(_sampling(DEFAULT_GUARANTEE, share, max_sample), guarantee=None)
+    share = shares.of(request, snapshot, facts, DEFAULT_GUARANTEE.rank_threshold)
+    return sampling_at(share, max_sample)
+
+
+def sampling_at(top_free_share: float, max_sample: int) -> Sampling:
+    """Return R of a job that names neither R nor a guarantee, by the free share of the top."""
+    return replace(_sampling(DEFAULT_GUARANTEE, top_free_share, max_sample), guarantee=None)
 
 
 def _sampling(guarantee: QualityGuarantee, share: float, max_sample: int) -> Sampling:

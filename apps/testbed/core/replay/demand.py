@@ -196,13 +196,13 @@ class LazyFacts:
     """Units of each platform on one snapshot, counted only if a job is sized."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._facts: ClusterFacts | None = None
 
     def of(self, profile: Profile, allowances: Allowances = DEFAULT) -> ClusterFacts:
         """Return the facts for a profile; all profiles of a replay have the same platforms."""
         if self._facts is None:
-            self._facts = cluster_facts(self._snapshot, profile.platforms, allowances)
+            self._facts = cluster_facts(self.snapshot, profile.platforms, allowances)
         return self._facts
 
 
