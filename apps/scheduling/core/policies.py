@@ -334,8 +334,9 @@ def at_random() -> AssembledPolicy:
 def roomiest() -> AssembledPolicy:
     """Random servers among those with the most free resources and least interference (P9).
 
-    For short jobs of applications without a profile: it considers the known interference of their
-    neighbours, and nothing of the job itself. Source: Paragon §3.5.
+    For short jobs of applications without a profile, whose requests have what is typical of all
+    applications. Among the servers whose interference such a job tolerates, those count whose
+    platform is fast and whose resources are free. Source: Paragon §3.5.
     """
     return AssembledPolicy(
         "roomiest",

@@ -165,7 +165,9 @@ POLICIES: Final[dict[str, Entry]] = {
     "least_loaded": Entry(policies.least_loaded, "Paragon §5 (P13)", "free cores, then memory"),
     "random": Entry(policies.at_random, "Tarcil §2", "a coin"),
     "roomiest": Entry(
-        policies.roomiest, "Paragon §3.5 (P9)", "a coin among the quietest and roomiest fifth"
+        policies.roomiest,
+        "Paragon §3.5 (P9)",
+        "a coin among the best fifth of quiet servers by speed x (1 + free share)",
     ),
     "heterogeneity_oblivious": Entry(
         fused_paragon.heterogeneity_oblivious,
