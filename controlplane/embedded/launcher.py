@@ -147,7 +147,9 @@ def check_policy(name: str) -> None:
         raise LauncherError(str(error)) from error
     if name not in registry.POLICIES:
         known = ", ".join(sorted(registry.POLICIES))
-        raise LauncherError(f"Unknown policy {name!r}: choose one of {known}.")
+        raise LauncherError(
+            f"Unknown policy {name!r}: choose one of {known} with --policy or BERTH_POLICY."
+        )
 
 
 def _run(options: Options, progress: Progress) -> None:

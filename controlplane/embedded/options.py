@@ -1,9 +1,14 @@
 """Options of `./dev run`."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+from controlplane.settings.values import choice, whole
 
 DEFAULT_SERVERS = 600
 DEFAULT_SPEED = 60.0
@@ -16,7 +21,11 @@ DEFAULT_PORT = 8000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a start; None = the value of the previous run, or the default."""
+    """Options of a start; None = the value of the previous run, or the default.
+
+    Environment variables give the policy and the world where no option does, and the number of
+    scheduling agents.
+    """
 
     trace: Path | None
     servers: int | None
@@ -28,10 +37,11 @@ class Options:
     is_fresh: bool
     is_empty: bool
     has_replay: bool
+    agents: int
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Parse the command line of `./dev run`."""
+    """Parse the command line of `./dev run`, and the environment variables that it reads."""
     parser = argparse.ArgumentParser(
         prog="./dev run", description="Start Berth on this machine; Ctrl-C stops it."
     )
@@ -47,7 +57,11 @@ def parse(arguments: Sequence[str]) -> Options:
         type=_positive_float,
         help=f"cluster seconds per wall second ({DEFAULT_SPEED:.0f})",
     )
-    add("--policy", help=f"placement policy ({DEFAULT_POLICY})")
+    add(
+        "--policy",
+        default=os.environ.get("BERTH_POLICY"),
+        help=f"placement policy ({DEFAULT_POLICY})",
+    )
     add("--world", choices=WORLDS, help=f"what the emulated cluster resembles ({DEFAULT_WORLD})")
     add(
         "--backend",
@@ -64,18 +78,27 @@ def parse(arguments: Sequence[str]) -> Options:
     add("--empty", action="store_true", help="start without demo cluster and replay")
     add("--no-replay", action="store_true", help="start with the demo cluster, but without replay")
     given = parser.parse_args(arguments)
+    try:
+        world, agents = _environment_world(), whole("BERTH_AGENTS", 1, least=1)
+    except ImproperlyConfigured as error:
+        parser.error(str(error))
     return Options(
         trace=given.trace,
         servers=given.servers,
         speed=given.speed,
         policy=given.policy,
-        world=given.world,
+        world=given.world or world,
         backend=given.backend,
         port=given.port,
         is_fresh=given.fresh,
         is_empty=given.empty,
         has_replay=not (given.empty or given.no_replay),
+        agents=agents,
     )
+
+
+def _environment_world() -> str | None:
+    return choice("BERTH_WORLD", DEFAULT_WORLD, WORLDS) if "BERTH_WORLD" in os.environ else None
 
 
 def _positive_int(text: str) -> int:

@@ -127,12 +127,11 @@ class Session:
         clock = ("start_clock", "--was-still", "--speed", speed)
         self._manage("Starting the cluster clock", *clock)
         self._await_first_page()
-        deciding = int(self.environment.get("BERTH_AGENTS", "1"))
         schedule = Path(self.environment["BERTH_SOCKET_DIR"]) / "beat"
         for service in (
             fleet.stream(self.options.port + 1),
             *([fleet.command("emulator", "run_emulator")] if self.backend == EMULATED else []),
-            fleet.worker("agents", deciding),
+            fleet.worker("agents", self.options.agents),
             # so that retraining does not delay new profiles
             fleet.worker("default", 2, niceness=BEHIND),
             # so that a long sweep does not delay frames

@@ -13,6 +13,7 @@ from controlplane.embedded.instance import (
     PROJECT,
     InstanceDirectory,
     kernels_digest,
+    migrations_digest,
     require_space,
     socket_directory,
 )
@@ -179,6 +180,34 @@ def test_user_settings_override_those_of_the_instance(
     monkeypatch.setattr(os, "environ", {**os.environ, **own})
     environment = client_environment()
     assert (environment["BERTH_URL"], environment.get("BERTH_TOKEN")) == (url, token)
+
+
+@pytest.mark.parametrize(
+    ("variables", "used"),
+    [({}, ("tarcil", "paper")), ({"BERTH_POLICY": "random"}, ("random", "paper"))],
+)
+def test_a_run_uses_the_variables_then_what_the_previous_run_used(
+    variables: dict[str, str],
+    used: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "environ", variables)
+    instance = InstanceDirectory(tmp_path)
+    before = {"migrations": migrations_digest(), "kernels": kernels_digest()}
+    instance.save("state", {**before, "database": "", "policy": "tarcil", "world": "paper"})
+    (tmp_path / "token").write_text("secret")
+    session = Session(
+        options.parse(["--empty"]), instance, Servers("", ""), dict(variables), Progress()
+    )
+    session.prepare()
+    environment = session.environment
+    assert (environment["BERTH_POLICY"], environment["BERTH_WORLD"]) == used
+
+
+def test_an_unknown_policy_names_the_option_and_the_variable() -> None:
+    with pytest.raises(LauncherError, match=r"with --policy or BERTH_POLICY\.$"):
+        check_policy("best")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def test_without_arguments_the_replay_runs_on_what_was_used_before() -> None:
         is_fresh=False,
         is_empty=False,
         has_replay=True,
+        agents=1,
     )
 
 
@@ -39,7 +40,37 @@ def test_every_option_is_understood() -> None:
         is_fresh=True,
         is_empty=False,
         has_replay=False,
+        agents=1,
     )
+
+
+def test_an_option_overrides_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTH_POLICY", "random")
+    monkeypatch.setenv("BERTH_WORLD", "paper")
+    monkeypatch.setenv("BERTH_AGENTS", "3")
+    given = parse([])
+    assert (given.policy, given.world, given.agents) == ("random", "paper", 3)
+    given = parse(["--policy", "load", "--world", "measured"])
+    assert (given.policy, given.world, given.agents) == ("load", "measured", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("BERTH_AGENTS", "BERTH_AGENTS must be an integer, not 'abc'"),
+        ("BERTH_WORLD", "BERTH_WORLD must be one of measured, paper, not 'abc'"),
+    ],
+)
+def test_a_malformed_variable_is_refused_before_anything_starts(
+    name: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, "abc")
+    with pytest.raises(SystemExit):
+        parse([])
+    assert message in capsys.readouterr().err
 
 
 def test_the_worlds_are_those_of_the_emulator() -> None:
