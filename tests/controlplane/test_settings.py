@@ -33,6 +33,16 @@ def test_a_deployment_passes_every_check() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_command_without_a_database_says_how_to_get_one_in_one_line() -> None:
+    nowhere = {**DEPLOYMENT, "DATABASE_URL": "postgresql:///berth?host=/nowhere"}
+    done = manage(nowhere, "retention")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("The database cannot be reached (")
+    assert "/nowhere/.s.PGSQL.5432" in line
+    assert line.endswith("): start Berth (`./dev run`), or set DATABASE_URL.")
+
+
 @pytest.mark.parametrize("name", ["BERTH_SECRET_KEY", "DATABASE_URL", "REDIS_URL"])
 def test_a_deployment_that_forgot_a_setting_does_not_start(name: str) -> None:
     incomplete = {key: value for key, value in DEPLOYMENT.items() if key != name}
