@@ -275,7 +275,11 @@ def revoke_token(client: BerthClient, args: Namespace) -> int:
     path = _tokens_of(args.user)
     found = [row for row in client.pages(path, {}, 500) if args.token in {row["id"], row["name"]}]
     if not found:
-        raise CliError(f"there is no token {args.token}", code=Exit.NOT_FOUND)
+        raise CliError(
+            f"there is no token {args.token}",
+            code=Exit.NOT_FOUND,
+            next_command="berth tokens list",
+        )
     if len(found) > 1:
         ids = ", ".join(row["id"] for row in found)
         raise CliError(f"{args.token} names several tokens; use an id: {ids}", code=Exit.USAGE)

@@ -303,8 +303,6 @@ def _write(client: BerthClient, method: str, key: str, suffix: str, body: Any) -
     try:
         return client.call(method, address, body=body).body
     except CliError as error:
-        if error.code is Exit.NOT_FOUND:
-            error.next_command = "berth app list"
         if error.code is Exit.CONFLICT:
             error.next_command = f"berth app override {key}"
         raise

@@ -63,7 +63,7 @@ class BerthClient:
         if body is not None:
             all_headers.setdefault("Content-Type", "application/json")
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self._read(*self._exchange(method, address, content, all_headers))
+        return self._read(path, *self._exchange(method, address, content, all_headers))
 
     def download(self, path: str, params: dict[str, str], out: BinaryIO) -> None:
         """Write the body of a response to a file while it arrives.
@@ -78,7 +78,7 @@ class BerthClient:
             )
             response = self._connection.getresponse()
         if response.status >= 400:
-            self._read(response, response.read())
+            self._read(path, response, response.read())
         while True:
             with self._network():
                 chunk = response.read(DOWNLOAD_BYTES)
@@ -97,7 +97,7 @@ class BerthClient:
         address = f"{self._prefix}{path}?{urlencode(params)}"
         response, data = self._exchange("GET", address, None, self._headers())
         if response.status >= 400:
-            self._read(response, data)
+            self._read(path, response, data)
         return data, {name.lower(): value for name, value in response.headers.items()}
 
     def _headers(self) -> dict[str, str]:
@@ -135,7 +135,7 @@ class BerthClient:
             raise _unsendable(error) from error
 
     @staticmethod
-    def _read(response: http.client.HTTPResponse, text: bytes) -> Reply:
+    def _read(path: str, response: http.client.HTTPResponse, text: bytes) -> Reply:
         request_id = response.headers.get("X-Request-ID", "")
         try:
             body = json.loads(text) if text else None
@@ -146,7 +146,8 @@ class BerthClient:
                     "the response is not JSON; is this a Berth server?", request_id=request_id
                 ) from None
         if response.status >= 400:
-            raise from_problem(response.status, body if isinstance(body, dict) else {}, request_id)
+            problem = body if isinstance(body, dict) else {}
+            raise from_problem(response.status, problem, request_id, path)
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Reply(response.status, body, headers)
 

@@ -29,12 +29,34 @@ _BY_STATUS: Final = {
     408: Exit.TIMEOUT,
     504: Exit.TIMEOUT,
 }
-_NEXT: Final = {
-    Exit.AUTH: "berth login",
-    Exit.NOT_FOUND: "berth list",
-    Exit.INFEASIBLE: "berth check -f FILE",
-    Exit.CONFLICT: "berth get JOB",
-    Exit.TIMEOUT: "berth watch JOB",
+_NEXT: Final = {Exit.AUTH: "berth login", Exit.INFEASIBLE: "berth check -f FILE"}
+# by the first word of the requested path below /api/v1/
+_NEXT_OF: Final = {
+    Exit.NOT_FOUND: {
+        "applications": "berth app list",
+        "arrays": "berth array list",
+        "decisions": "berth why JOB",
+        "fronts": "berth fronts list",
+        "jobs": "berth list",
+        "matrices": "berth matrices",
+        "measured-pairs": "berth pair list",
+        "plans": "berth plan list",
+        "preemptions": "berth preemption list",
+        "preference-sets": "berth pref list",
+        "profiling-runs": "berth profiling list",
+        "projects": "berth projects list",
+        "servers": "berth servers",
+        "shadows": "berth shadow list",
+        "users": "berth users list",
+    },
+    Exit.CONFLICT: {
+        "jobs": "berth get JOB",
+        "placement-loop": "berth loop show",
+        "policies": "berth policy show",
+        "projects": "berth projects list",
+        "shadows": "berth shadow list",
+    },
+    Exit.TIMEOUT: {"jobs": "berth watch JOB"},
 }
 
 
@@ -81,8 +103,10 @@ class CliError(Exception):
         return "\n".join(lines)
 
 
-def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliError:
-    """Return the error for a problem response (RFC 9457)."""
+def from_problem(
+    status: int, problem: dict[str, Any], request_id: str, path: str = ""
+) -> CliError:
+    """Return the error for a problem response (RFC 9457) to a request for ``path``."""
     code = _BY_CODE.get(str(problem.get("code")), _BY_STATUS.get(status, Exit.FAILED))
     detail = str(problem.get("detail", ""))
     errors = tuple(
@@ -99,5 +123,10 @@ def from_problem(status: int, problem: dict[str, Any], request_id: str) -> CliEr
         errors=errors,
         request_id=str(problem.get("request_id") or request_id),
         # signing in again does not help if the role is insufficient
-        next_command="berth whoami" if status == 403 else "",
+        next_command="berth whoami" if status == 403 else _next(code, path),
     )
+
+
+def _next(code: Exit, path: str) -> str:
+    resource = path.removeprefix("/api/v1/").partition("/")[0]
+    return _NEXT_OF.get(code, {}).get(resource, "")

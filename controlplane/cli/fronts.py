@@ -153,12 +153,7 @@ def find_front(client: BerthClient, key: str) -> dict[str, Any]:
     ------
     CliError : it does not exist.
     """
-    try:
-        response: dict[str, Any] = client.get(f"{FRONTS}{quote(key, safe='')}/")
-    except CliError as error:
-        if error.code is Exit.NOT_FOUND:
-            error.next_command = "berth fronts list"
-        raise
+    response: dict[str, Any] = client.get(f"{FRONTS}{quote(key, safe='')}/")
     return response
 
 

@@ -126,7 +126,7 @@ def find_job(client: BerthClient, key: str) -> dict[str, Any]:
         return by_id
     matches = client.get(JOBS, name=key, limit="1")["results"]
     if not matches:
-        raise CliError(f"job {key} not found", code=Exit.NOT_FOUND)
+        raise CliError(f"job {key} not found", code=Exit.NOT_FOUND, next_command="berth list")
     job: dict[str, Any] = matches[0]
     return job
 

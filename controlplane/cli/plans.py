@@ -125,12 +125,7 @@ def find_plan(client: BerthClient, key: str) -> dict[str, Any]:
     ------
     CliError : it does not exist.
     """
-    try:
-        response: dict[str, Any] = client.get(f"{PLANS}{quote(key, safe='')}/")
-    except CliError as error:
-        if error.code is Exit.NOT_FOUND:
-            error.next_command = "berth plan list"
-        raise
+    response: dict[str, Any] = client.get(f"{PLANS}{quote(key, safe='')}/")
     return response
 
 

@@ -79,12 +79,7 @@ def find_run(client: BerthClient, key: str) -> dict[str, Any]:
     CliError : it does not exist.
     """
     if len(key) == 36 and key.count("-") == 4:
-        try:
-            by_id: dict[str, Any] = client.get(f"{RUNS}{quote(key)}/")
-        except CliError as error:
-            if error.code is Exit.NOT_FOUND:
-                error.next_command = "berth profiling list"
-            raise
+        by_id: dict[str, Any] = client.get(f"{RUNS}{quote(key)}/")
         return by_id
     runs = client.get(RUNS, application=key, limit="1")["results"]
     if not runs:
@@ -130,8 +125,6 @@ def _request_run(client: BerthClient, args: Namespace) -> dict[str, Any]:
             "POST", address, body={"reason": args.reason}, headers=headers
         ).body
     except CliError as error:
-        if error.code is Exit.NOT_FOUND:
-            error.next_command = "berth app list"
         if error.code is not Exit.CONFLICT:
             raise
         error.next_command = f"berth profiling watch {args.application}"

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from controlplane.cli.client import BerthClient
-from controlplane.cli.errors import CliError, Exit
+from controlplane.cli.errors import Exit
 from controlplane.cli.output import columns, facts, percent, print_result, render
 from controlplane.cli.verbs import Verbs, positive_int
 
@@ -27,12 +27,7 @@ def declare(verbs: Verbs) -> None:
 def servers(client: BerthClient, args: Namespace) -> int:
     """List servers, or show one."""
     if args.server:
-        try:
-            response = client.get(f"/api/v1/servers/{quote(args.server, safe='')}/")
-        except CliError as error:
-            if error.code is Exit.NOT_FOUND:
-                error.next_command = "berth servers"
-            raise
+        response = client.get(f"/api/v1/servers/{quote(args.server, safe='')}/")
         print_result(render(response, args.output, facts(_server_facts(response))))
         return Exit.OK
     given = vars(args)

@@ -59,7 +59,8 @@ def test_a_decision_without_its_request_cannot_be_repeated(
 
 def test_an_unknown_decision_is_not_found(berth: Berth) -> None:
     absent = "00000000-0000-7000-8000-000000000000"
-    assert berth("decision", "replay", absent)[0] == Exit.NOT_FOUND
+    code, _, err = berth("decision", "replay", absent)
+    assert (code, "try: berth why JOB" in err) == (Exit.NOT_FOUND, True)
 
 
 def test_a_decision_is_made_again_with_changes(berth: Berth, decided: Decision) -> None:

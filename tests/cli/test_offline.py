@@ -14,7 +14,7 @@ from apps.workloads.api.spec_serializers import SCOPES as JOB_SCOPES
 from apps.workloads.api.spec_serializers import ConstraintsSerializer, JobSpecSerializer
 from controlplane.cli.check import _predicted
 from controlplane.cli.config import Config, load_config, save_config
-from controlplane.cli.errors import CliError, Exit, from_problem
+from controlplane.cli.errors import _NEXT_OF, CliError, Exit, from_problem
 from controlplane.cli.job_options import read_job
 from controlplane.cli.jobfile import seconds, size
 from controlplane.cli.jobs import _why_table
@@ -273,9 +273,39 @@ def test_an_error_says_title_detail_fields_request_and_what_next() -> None:
         "title": "T", "detail": "D", "code": "not_found", "request_id": "r1",
         "errors": [{"pointer": "/a", "detail": "wrong"}],
     }  # fmt: skip
-    assert from_problem(404, problem, "").text() == (
+    assert from_problem(404, problem, "", "/api/v1/jobs/x/").text() == (
         "berth: T\n  D\n  /a: wrong\n  request id: r1\n  try: berth list"
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "command"),
+    [
+        (404, "/api/v1/jobs/x/explanation/", "berth list"),
+        (404, "/api/v1/decisions/x/replay/", "berth why JOB"),
+        (404, "/api/v1/shadows/x/", "berth shadow list"),
+        (404, "/api/v1/preemptions/7/", "berth preemption list"),
+        (404, "/api/v1/projects/x/", "berth projects list"),
+        (404, "/api/v1/operations/x/", ""),
+        (409, "/api/v1/jobs/x/cancel/", "berth get JOB"),
+        (412, "/api/v1/policies/default/", "berth policy show"),
+        (412, "/api/v1/placement-loop/", "berth loop show"),
+        (409, "/api/v1/operations/x/cancel/", ""),
+        (504, "/api/v1/plans/", ""),
+    ],
+)
+def test_an_error_suggests_a_command_for_the_requested_resource(
+    status: int, path: str, command: str
+) -> None:
+    assert from_problem(status, {}, "", path).next_command == command
+
+
+@pytest.mark.parametrize(
+    "command", sorted({text for known in _NEXT_OF.values() for text in known.values()})
+)
+def test_every_suggested_command_exists(command: str) -> None:
+    words = command.split()[1:]
+    assert callable(parser_for(words).parse_args(words).run)
 
 
 def test_a_missing_role_does_not_suggest_login() -> None:
