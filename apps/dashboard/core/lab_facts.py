@@ -36,7 +36,7 @@ def facts(result: Result) -> tuple[Fact, ...]:
 def winning_policy(result: Result, grid: Sequence[Mapping[str, Any]]) -> str:
     """Return the policy that is clearly better than every other setting; "" if there is none.
 
-    Only a policy with its own parameters and on all servers can be applied to the cluster.
+    Only a policy with its default parameters and on all servers can be applied to the cluster.
     """
     leaders = result["leaders"][result["measures"][0]["key"]]
     if len(leaders) != 1 or leaders[0] == result["bound"]:
