@@ -122,7 +122,9 @@ def _write_table(result: _Result) -> None:
     for flag in sorted(seen):
         sys.stdout.write(f"{flag}: {flag.sentence}\n")
     count = int(result.empty.sum())
-    sys.stdout.write(f"{count} cells by {result.method} in {result.seconds:.2f} s\n")
+    sys.stdout.write(
+        f"{count} cell{'s' * (count != 1)} by {result.method} in {result.seconds:.2f} s\n"
+    )
 
 
 def _table_line(cells: list[str], widths: list[int]) -> str:

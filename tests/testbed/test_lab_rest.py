@@ -108,7 +108,7 @@ def test_a_comparison_resumes_over_rest() -> None:
         (
             {"options": {"policy": "tarcil", "parameters": {"kept": 1}}},
             "parameters/kept",
-            "tarcil has the parameters none, not 'kept'",
+            "tarcil has no parameters, so 'kept' cannot be set",
         ),
         ({"options": {"policy": []}}, "policy", "must be one of expected, tarcil, "),
         ({"options": {"parameters": 1}}, "parameters", "must be an object with parameters"),

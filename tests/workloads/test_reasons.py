@@ -29,6 +29,11 @@ def test_sentences_are_unique() -> None:
     assert len({meaning.sentence for meaning in MEANINGS.values()}) == len(Reason)
 
 
+def test_the_reason_of_a_placement_fits_jobs_of_several_units() -> None:
+    expected = MEANINGS[Reason.PLACED_BEST_EXPECTED].sentence
+    assert expected == "Placed where the expected performance is the best of all units that fit."
+
+
 def test_tiers_have_the_documented_order() -> None:
     promised = [
         Reason.INVALID,

@@ -248,9 +248,7 @@ def _closed(snapshot: Snapshot) -> DryRunResult:
 
 
 def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> DryRunResult:
-    best = (
-        f" The best option is {sized.units} units of {sized.platform}." if sized.platform else ""
-    )
+    best = f" The best option is {sized.option}." if sized.option else ""
     if sized.cost is not None:
         return DryRunResult(
             outcome="infeasible",

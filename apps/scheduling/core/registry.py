@@ -294,8 +294,10 @@ def problem_of(
 ) -> str | None:
     """Say what is wrong with a value for one of these parameters; None if it is accepted."""
     known = {each.name: each for each in parameters}
+    if not known:
+        return f"{policy} has no parameters, so {name!r} cannot be set"
     if name not in known:
-        return f"{policy} has the parameters {', '.join(known) or 'none'}, not {name!r}"
+        return f"{policy} has the parameters {', '.join(known)}, not {name!r}"
     if known[name].accepts(value):
         return None
     kind = "a whole number" if known[name].is_whole else "a number"

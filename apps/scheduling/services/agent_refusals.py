@@ -70,9 +70,7 @@ def infeasible(
     job: ClaimedJob, profile_id: UUID | None, sized: Infeasible, *, is_closed: bool
 ) -> Refusal:
     """Return the refusal of a job that no size can satisfy now."""
-    best = (
-        f"; the best option is {sized.units} units of {sized.platform}" if sized.platform else ""
-    )
+    best = f"; the best option is {sized.option}" if sized.option else ""
     reason = Reason.INFEASIBLE_TARGET if sized.platform else Reason.NO_MATCHING_SERVER
     if sized.cost is not None:
         reason = Reason.COST_EXCEEDED

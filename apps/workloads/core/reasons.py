@@ -205,7 +205,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     ),
     Reason.PLACED_BEST_EXPECTED: Meaning(
         9,
-        "Placed on the unit with the best expected performance of all that fit.",
+        "Placed where the expected performance is the best of all units that fit.",
         "Nothing to do; the candidates table lists the best of them.",
     ),
     Reason.PLACED_BEST_OF_ALL: Meaning(

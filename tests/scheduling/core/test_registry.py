@@ -53,5 +53,5 @@ def test_unusable_parameters_are_refused(parameters: dict[str, object], sentence
 
 
 def test_a_policy_without_parameters_takes_none() -> None:
-    with pytest.raises(PolicyParameterError, match="random has the parameters none"):
+    with pytest.raises(PolicyParameterError, match="random has no parameters, so"):
         make("random", {"seed": 1})

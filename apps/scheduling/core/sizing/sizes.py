@@ -108,3 +108,9 @@ class Infeasible:
     best: float
     suggestion: str
     cost: float | None = None
+
+    @property
+    def option(self) -> str:
+        """The best option as text, such as "2 units of A"; empty if there is none."""
+        count = "1 unit" if self.units == 1 else f"{self.units} units"
+        return f"{count} of {self.platform}" if self.platform else ""

@@ -176,6 +176,14 @@ def test_a_service_is_sized_for_its_latency_and_load() -> None:
     assert tight.predicted <= 0.0056
 
 
+@pytest.mark.parametrize(
+    ("units", "platform", "text"),
+    [(1, "A", "1 unit of A"), (2, "A", "2 units of A"), (0, None, "")],
+)
+def test_the_best_option_is_text(units: int, platform: str | None, text: str) -> None:
+    assert Infeasible(units, platform, math.inf, "").option == text
+
+
 def test_a_latency_below_the_service_time_is_infeasible() -> None:
     of = profile(kind="latency_critical", base_rate=1000.0)
     outcome = size(of, ThroughputLatency(10.0, 0.001), Work(), FACTS)

@@ -240,7 +240,7 @@ def test_other_weights_give_other_placements_and_only_policies_with_them_take_th
     ]
     assert np.array_equal(of[0].ended_s, of[1].ended_s)
     assert not np.array_equal(of[0].ended_s, of[2].ended_s)
-    with pytest.raises(ReplayError, match="tarcil has the parameters none, not 'kept'"):
+    with pytest.raises(ReplayError, match="tarcil has no parameters, so 'kept' cannot be set"):
         run(synthetic_cluster(60), load, options(policy="tarcil", parameters={"kept": 1.0}))
 
 
