@@ -16,7 +16,7 @@ from apps.testbed.core.google_tasks import GoogleTasks, google_tasks, read_machi
 from apps.testbed.core.swf import SwfTrace, parse_swf
 from apps.testbed.core.swf_export import swf_lines
 from apps.testbed.core.trace_workload import TraceWorkload
-from apps.testbed.core.traces import SwimTrace, Trace, TraceError
+from apps.testbed.core.traces import SwimTrace, Trace, TraceError, UnreadableTraceError
 
 CHUNK: Final = LONGEST_LINE + 2  # bytes read at once
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -106,7 +106,7 @@ def _begins_with(path: Path, magic: bytes) -> bool:
         with path.open("rb") as file:
             return file.read(len(magic)) == magic
     except OSError as error:
-        raise TraceError(str(path), 0, f"cannot be read: {error.strerror}") from error
+        raise UnreadableTraceError(str(path), 0, f"cannot be read: {error.strerror}") from error
 
 
 def _parquet(path: Path) -> tuple[Any, Any]:
@@ -114,7 +114,7 @@ def _parquet(path: Path) -> tuple[Any, Any]:
         import pyarrow  # noqa: PLC0415  (optional, and slow to import)
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError as error:
-        detail = "Parquet needs the package pyarrow: pip install 'berth[parquet]'"
+        detail = "Parquet needs the package pyarrow (in a checkout: .venv/bin/pip install pyarrow)"
         raise TraceError(str(path), 0, detail) from error
     return pyarrow, pyarrow.parquet
 
@@ -158,7 +158,7 @@ def trace_digest(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise TraceError(str(path), 0, f"cannot be read: {error.strerror}") from error
+        raise UnreadableTraceError(str(path), 0, f"cannot be read: {error.strerror}") from error
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -185,7 +185,7 @@ def _lines(path: Path) -> Iterator[str]:
         ) from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise TraceError(str(path), 0, f"cannot be read: {reason}") from error
+        raise UnreadableTraceError(str(path), 0, f"cannot be read: {reason}") from error
 
 
 def _split_lines(file: BinaryIO) -> Iterator[bytes]:

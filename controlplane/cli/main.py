@@ -11,8 +11,8 @@ from typing import Final
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.verbs import Verbs
 
-EPILOG = """exit codes:  0 ok, 1 failure, 2 usage, 3 not found, 4 infeasible or job failed,
-             5 conflict, 6 time-out, 7 not allowed, 130 interrupted
+EPILOG = """exit codes:  0 ok, 1 failure, 2 usage or unreadable file, 3 not found,
+             4 infeasible or job failed, 5 conflict, 6 time-out, 7 not allowed, 130 interrupted
 environment: BERTH_URL, BERTH_TOKEN"""
 # Modules of this package and the verbs that their `declare` adds. Only the module of the verb is
 # imported: a call takes half as long.

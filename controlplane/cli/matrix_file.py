@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controlplane.cli.errors import CliError
+from controlplane.cli.errors import CliError, Exit
 
 EMPTY: Final = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -63,7 +63,9 @@ def _text(path: str, source: str) -> str:
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise CliError(f"cannot read {source}", detail=error.strerror or str(error)) from error
+        raise CliError(
+            f"cannot read {source}", code=Exit.USAGE, detail=error.strerror or str(error)
+        ) from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -148,9 +148,13 @@ def _text(path: str) -> str:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return raw.decode("utf-8-sig")
     except OSError as error:
-        raise CliError(f"cannot read {source}", detail=error.strerror or str(error)) from error
+        raise CliError(
+            f"cannot read {source}", code=Exit.USAGE, detail=error.strerror or str(error)
+        ) from error
     except UnicodeDecodeError as error:
-        raise CliError(f"{source} is not UTF-8", detail=f"byte {error.start}") from error
+        raise CliError(
+            f"{source} is not UTF-8", code=Exit.USAGE, detail=f"byte {error.start}"
+        ) from error
 
 
 def _input_error(path: str, what: str, error: InvalidInputError, hint: str) -> CliError:

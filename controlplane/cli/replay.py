@@ -92,7 +92,7 @@ def replay(args: Namespace) -> int:
     # imported here, as numba and numpy are slow to import
     from apps.testbed.core.replay.errors import ReplayError  # noqa: PLC0415
     from apps.testbed.core.replay.grid import page_of, report_of, run_grid, workload_of  # noqa: PLC0415
-    from apps.testbed.core.traces import TraceError  # noqa: PLC0415
+    from apps.testbed.core.traces import TraceError, UnreadableTraceError  # noqa: PLC0415
     from apps.testbed.files import read_trace  # noqa: PLC0415
 
     try:
@@ -103,7 +103,7 @@ def replay(args: Namespace) -> int:
         rows = list(
             run_grid(cluster, workload_of(trace), grid, clock=time.perf_counter, show=_progress())
         )
-    except ReplayError as error:
+    except (ReplayError, UnreadableTraceError) as error:
         raise CliError(str(error), code=Exit.USAGE) from error
     except TraceError as error:
         raise CliError(str(error), code=Exit.FAILED) from error

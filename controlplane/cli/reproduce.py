@@ -45,7 +45,7 @@ def reproduce(args: Namespace) -> int:
         measured,
         report,
     )
-    from apps.testbed.core.traces import TraceError  # noqa: PLC0415
+    from apps.testbed.core.traces import TraceError, UnreadableTraceError  # noqa: PLC0415
     from apps.testbed.files import DataFolder  # noqa: PLC0415
 
     if args.paper not in PAPERS:
@@ -58,7 +58,7 @@ def reproduce(args: Namespace) -> int:
         for figure in figures:
             _check_data(figure, args.data)
         rows = {figure.number: measured(figure, seeds, show(figure, data)) for figure in figures}
-    except (ReplayError, ReproductionError) as error:
+    except (ReplayError, ReproductionError, UnreadableTraceError) as error:
         raise CliError(str(error), code=Exit.USAGE) from error
     except TraceError as error:
         raise CliError(str(error), code=Exit.FAILED) from error

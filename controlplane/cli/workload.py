@@ -51,7 +51,7 @@ def fit(args: Namespace) -> int:
     import numpy as np  # noqa: PLC0415
 
     from apps.testbed.core import arrival_comparison  # noqa: PLC0415
-    from apps.testbed.core.traces import TraceError  # noqa: PLC0415
+    from apps.testbed.core.traces import TraceError, UnreadableTraceError  # noqa: PLC0415
     from apps.testbed.core.workload_model.document import document_of  # noqa: PLC0415
     from apps.testbed.core.workload_model.fit import distances  # noqa: PLC0415
     from apps.testbed.core.workload_model.fit import fit as fitted  # noqa: PLC0415
@@ -64,7 +64,7 @@ def fit(args: Namespace) -> int:
         found = fitted(trace, np.random.default_rng(seed), classes=args.classes)
         rows = distances(trace, found, seed)
         processes = arrival_comparison.process_distances(trace.jobs.submit_s, seed)
-    except WorkloadModelError as error:
+    except (WorkloadModelError, UnreadableTraceError) as error:
         raise CliError(str(error), code=Exit.USAGE) from error
     except TraceError as error:
         raise CliError(str(error), code=Exit.FAILED) from error

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controlplane.cli.errors import Exit
 from controlplane.cli.main import main
 
 MATRIX = "job,a,b,c\nx,1,2,3\ny,2,4,6.5\nz,1.5,3.2,5\nnew,4,,\n"
@@ -73,6 +74,13 @@ def test_flags_are_explained_below_the_table(
     assert printed[3].startswith("few_rows: The library has fewer than five")
     assert printed[4].startswith("one_cell: Only one cell is measured")
     assert printed[5].startswith("2 cells by blend in ")
+
+
+def test_a_single_cell_is_counted_in_the_singular(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["classify", written(tmp_path, "job,a,b\nx,1,2\ny,1,2\nnew,1,\n")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 cell by blend in ")
 
 
 def test_yaml_and_json_have_the_same_content(
@@ -191,7 +199,7 @@ def test_a_negative_seed_is_a_usage_error(
 def test_a_file_that_cannot_be_opened_is_named(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["classify", name]) == 1
+    assert main(["classify", name]) == Exit.USAGE
     assert f"cannot read {name}" in capsys.readouterr().err
 
 

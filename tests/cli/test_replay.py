@@ -180,7 +180,7 @@ def test_unusable_arguments_are_refused_in_one_sentence(
         ((trace, "--servers", "9", "--rebalance-s", "9"), Exit.USAGE, "rebalance_s at least 60"),
         ((trace, "--servers", "9", "--max-wait-s", "-1"), Exit.USAGE, "max_wait_s must be at"),
         ((trace, "--servers", "9", "--patience-s", "-1"), Exit.USAGE, "patience_s must be at"),
-        (("none.tsv", "--servers", "9"), Exit.FAILED, "none.tsv: cannot be read"),
+        (("none.tsv", "--servers", "9"), Exit.USAGE, "none.tsv: cannot be read"),
     ]:
         found, text = refused(capsys, *arguments)
         assert (found, sentence in text) == (code, True), text

@@ -78,7 +78,7 @@ def test_an_empty_data_set_is_reported_with_its_file(
     folder = tmp_path / "google_2011"
     folder.mkdir()
     arguments = ["reproduce", "thesis", "--figure", "4.7", "--data", str(tmp_path)]
-    assert main(arguments) == Exit.FAILED
+    assert main(arguments) == Exit.USAGE
     assert "task_events.csv.gz: cannot be read" in capsys.readouterr().err
 
 

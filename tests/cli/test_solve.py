@@ -12,6 +12,7 @@ import pytest
 
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance import Communication, Instance
+from controlplane.cli.errors import Exit
 from controlplane.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -207,7 +208,7 @@ def test_a_bad_assignment_names_its_container(
 
 
 def test_a_missing_file_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", "/nowhere.json", "--weights", "1,1,1"]) == 1
+    assert main(["solve", "/nowhere.json", "--weights", "1,1,1"]) == Exit.USAGE
     assert "cannot read /nowhere.json" in capsys.readouterr().err
 
 

@@ -65,7 +65,7 @@ def test_the_mixes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
          "scale must be > 0"),
         (["generate", "paragon-low", "--out", "x.jsonl", "--seed", "-1"], Exit.USAGE,
          "--seed must lie in 0 .. 2^32 - 1, not -1"),
-        (["fit", "none.tsv", "--out", "x.json"], Exit.FAILED, "none.tsv: cannot be read"),
+        (["fit", "none.tsv", "--out", "x.json"], Exit.USAGE, "none.tsv: cannot be read"),
     ],
     ids=["mix", "ending", "scale", "seed", "trace"],
 )  # fmt: skip

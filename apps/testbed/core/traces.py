@@ -26,6 +26,10 @@ class TraceError(ControlPlaneError):
         self.detail = detail
 
 
+class UnreadableTraceError(TraceError):
+    """The file of a trace does not exist or cannot be opened."""
+
+
 @dataclass(frozen=True, slots=True)
 class SwimTrace:
     """Hadoop jobs with their sizes, in the format of the SWIM project.
