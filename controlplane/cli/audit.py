@@ -71,9 +71,24 @@ def _who(row: dict[str, Any]) -> str:
 
 
 def _change(row: dict[str, Any]) -> str | None:
-    """Return the fields that differ: "state active > draining"."""
+    """Return the fields that differ: "state active > draining, rack set to r1"."""
     before, after = row["before"] or {}, row["after"] or {}
     names = [*before, *(name for name in after if name not in before)]
-    changed = [name for name in names if before.get(name) != after.get(name)]
-    texts = [f"{name} {before.get(name, '')} > {after.get(name, '')}" for name in changed]
+    pairs = [(name, _text(before.get(name)), _text(after.get(name))) for name in names]
+    texts = [_difference(name, old, new) for name, old, new in pairs if old != new]
     return ", ".join(texts)[:80] or None
+
+
+def _difference(name: str, old: str, new: str) -> str:
+    if not old:
+        return f"{name} set to {new}"
+    return f"{name} {old} > {new}" if new else f"{name} {old} removed"
+
+
+def _text(value: Any) -> str:
+    """Return a stored value as text; empty for none, an empty text and an empty list."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={part}" for name, part in value.items())
+    return "" if value is None else str(value)

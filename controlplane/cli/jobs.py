@@ -2,7 +2,7 @@
 
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -344,10 +344,23 @@ def _why_table(response: Mapping[str, Any]) -> str:
         lines += ["", *diagnosis_lines(response["diagnosis"])]
     table = response.get("candidates")
     if table:
-        rows = [[_short(row[name]) for name in table["columns"]] for row in table["results"]]
-        lines += ["", columns([name.upper() for name in table["columns"]], rows)]
+        lines += ["", _candidate_table(table["results"])]
     return "\n".join(lines)
 
 
-def _short(value: Any) -> Any:
-    return f"[{len(value)}]" if isinstance(value, list) else value
+def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> str:
+    """Return the candidates as a table, without the columns that are empty in all rows."""
+    rows = [_candidate_cells(candidate) for candidate in candidates]
+    named = dict.fromkeys(name for row in rows for name in row)
+    names = [name for name in named if any(row.get(name) is not None for row in rows)]
+    return columns(
+        [name.upper() for name in names], [[row.get(name) for name in names] for row in rows]
+    )
+
+
+def _candidate_cells(candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells of a candidate; its headroom is the smallest of all sources."""
+    cells = dict(candidate)
+    predicted = cells.pop("expected", None) or {}
+    known = [points for points in cells.pop("headroom", None) or () if points is not None]
+    return {**cells, **predicted, "headroom": min(known, default=None)}

@@ -1,7 +1,8 @@
 """The verbs of `berth loop`: settings of the rebalancing loop."""
 
 from argparse import Namespace
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from controlplane.cli.client import BerthClient, if_match
 from controlplane.cli.errors import CliError, Exit
@@ -33,12 +34,14 @@ def declare(verbs: Verbs) -> None:
 def show_loop(client: BerthClient, args: Namespace) -> int:
     """Show the settings and last result of the rebalancing loop."""
     response = client.get(LOOP)
-    print_result(
-        render(
-            response, args.output, facts({k: v if v != "" else None for k, v in response.items()})
-        )
-    )
+    print_result(render(response, args.output, facts(_shown(response))))
     return Exit.OK
+
+
+def _shown(response: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: None if value == "" else value for name, value in response.items()}
+    checked_s = shown.pop("looked_cluster_seconds")
+    return {**shown, "last check, cluster s": f"{checked_s:,.0f}"}
 
 
 def set_loop(client: BerthClient, args: Namespace) -> int:

@@ -78,16 +78,26 @@ def _entry(head: str, item: Any, depth: int) -> list[str]:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in seconds, minutes or hours; negative ones with a minus."""
+    """Return a duration in a unit from us to hours; negative ones with a minus."""
     if seconds is None:
         return "-"
     if seconds < 0:
         return f"-{duration(-seconds)}"
+    if seconds < 0.09995:
+        return _short_duration(seconds)
     if seconds < 60:
         return f"{seconds:.3g} s"
     if seconds < 3600:
         return f"{seconds / 60:.1f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def _short_duration(seconds: float) -> str:
+    if seconds == 0:
+        return "0 s"
+    if seconds < 0.0009995:
+        return f"{seconds * 1e6:.3g} us"
+    return f"{seconds * 1e3:.3g} ms"
 
 
 def start_text(start: Mapping[str, float | None]) -> str:
@@ -120,8 +130,8 @@ def ips(rate: float) -> str:
 
 
 def work_rate(share: float) -> str:
-    """Return a share of the work per second as one per hour."""
-    return f"{3600 * share:.3g} of the work/h"
+    """Return a share of the work per second as a multiple of the work per hour."""
+    return f"{3600 * share:.3g} times its work per hour"
 
 
 def percent(share: float | None, digits: int = 0) -> str:

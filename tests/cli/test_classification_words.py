@@ -47,7 +47,11 @@ def test_numbers_are_scaled_by_thousands(value: float | None, text: str) -> None
         (None, "seconds", "-"),
         ({"value": 90.0, "low": 60.0, "high": 120.0}, "seconds", "1.5 min (1.0 min to 2.0 min)"),
         ({"value": 2e6, "low": None, "high": None}, "bytes/s", "2 M"),
-        ({"value": 0.01, "low": None, "high": None}, "share of the work/s", "36 of the work/h"),
+        (
+            {"value": 0.01, "low": None, "high": None},
+            "share of the work/s",
+            "36 times its work per hour",
+        ),
     ],
 )
 def test_intervals_are_in_the_unit_of_their_value(

@@ -244,7 +244,18 @@ def test_an_empty_table_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "-"), (0.5, "0.5 s"), (90.0, "1.5 min"), (7200.0, "2.0 h")]
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0.0, "0 s"),
+        (0.000463, "463 us"),
+        (0.00099996, "1 ms"),
+        (0.0123, "12.3 ms"),
+        (0.09996, "0.1 s"),
+        (0.5, "0.5 s"),
+        (90.0, "1.5 min"),
+        (7200.0, "2.0 h"),
+    ],
 )
 def test_durations_are_formatted(value: float | None, text: str) -> None:
     assert duration(value) == text
@@ -353,7 +364,10 @@ def test_a_check_predicts_in_the_unit_of_the_target(kind: str, shown: str) -> No
 
 def test_a_check_predicts_best_effort_in_shares_of_the_work() -> None:
     shown = _predicted({"value": 0.01, "low": 0.008, "high": 0.0125}, "best_effort")
-    assert shown == "36 of the work/h (90% interval 28.8 of the work/h to 45 of the work/h)"
+    assert shown == (
+        "36 times its work per hour (90% interval 28.8 times its work per hour"
+        " to 45 times its work per hour)"
+    )
 
 
 @pytest.mark.parametrize("kind", ["ips", "completion_time", "best_effort"])
@@ -392,6 +406,22 @@ REFUSED: dict[str, Any] = {
 
 def test_a_decision_without_examined_units_has_no_guarantee() -> None:
     assert "best of" not in _why_table(REFUSED)
+
+
+def test_candidates_are_shown_by_their_predictions_and_smallest_headroom() -> None:
+    predicted = {"speed": 0.5, "own": 0.9, "neighbours": 0.99, "busy": 0.25}
+    candidate = {"server": "s1", "verdict": "chosen", "quality": None, "closeness": 0.7}
+    rest = {**candidate, "server": "s2", "verdict": "outranked", "expected": None}
+    results = [
+        {**candidate, "headroom": [30.0, None, -2.5], "expected": predicted},
+        {**rest, "headroom": None},
+    ]
+    shown = _why_table({**REFUSED, "candidates": {"columns": [], "results": results}})
+    assert [line.split() for line in shown.splitlines()[-3:]] == [
+        ["SERVER", "VERDICT", "CLOSENESS", "SPEED", "OWN", "NEIGHBOURS", "BUSY", "HEADROOM"],
+        ["s1", "chosen", "0.7", "0.5", "0.9", "0.99", "0.25", "-2.5"],
+        ["s2", "outranked", "0.7", "-", "-", "-", "-", "-"],
+    ]
 
 
 def test_options_override_the_environment_and_the_environment_the_file(tmp_path: Path) -> None:

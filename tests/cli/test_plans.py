@@ -1,6 +1,7 @@
 """`berth plan` and `berth loop`."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from apps.accounts.models import User
 from apps.accounts.services import create_user, ensure_project
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
-from apps.placement.models import Plan
+from apps.placement.models import Plan, RebalancingLoop
 from apps.placement.services.rebalancing.evaluation import evaluate_plan
 from apps.placement.services.rebalancing.executor import execute_plans
 from apps.placement.services.rebalancing.plan_requests import process_plan_requests
@@ -218,6 +219,9 @@ def test_a_job_is_migrated_by_name(
 
 def test_the_loop_is_shown_and_set(berth: Berth, servers: list[Server]) -> None:
     assert "off" in berth("loop", "show")[1]
+    RebalancingLoop.objects.update(looked_s=2530.4)
+    out = berth("loop", "show")[1]
+    assert re.search(r"^last check, cluster s  2,530$", out, re.MULTILINE)
     code, out, _ = berth(
         "loop", "set", "--mode", "advise", "--every", "30s", "--least-gain", "0.01"
     )
