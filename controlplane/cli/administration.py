@@ -8,7 +8,7 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, print_result, render
-from controlplane.cli.verbs import Verbs
+from controlplane.cli.verbs import Verbs, positive_int
 
 if TYPE_CHECKING:
     from controlplane.cli.verbs import AddVerb
@@ -322,4 +322,4 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def _add_limit(parser: ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, default=100, help="max number of rows (100)")
+    parser.add_argument("--limit", type=positive_int, default=100, help="max number of rows (100)")

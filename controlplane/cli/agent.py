@@ -100,6 +100,8 @@ def _cores(text: str) -> tuple[int, ...]:
     cores: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash)):
+            raise ValueError("must be numbers of cores, such as 0-3,8")
         cores.update(range(int(first), int(last if dash else first) + 1))
     if not cores <= set(usable_cpus()):
         raise ValueError(f"this machine has the cores {usable_cpus()}")

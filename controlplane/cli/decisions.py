@@ -1,14 +1,14 @@
 """The verbs of `berth decision`: stored decisions, repeated and compared."""
 
 import json
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from typing import Any, Final
 
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import Exit
 from controlplane.cli.output import columns, print_result, render
-from controlplane.cli.verbs import Verbs, argument_type, positive_int
+from controlplane.cli.verbs import Verbs, parameter, positive_int
 
 DECISIONS: Final = "/api/v1/decisions/"
 SHOWN: Final = 20  # differences of a table
@@ -22,12 +22,12 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("id", help="of the decision")
     parser.add_argument("--policy", help="as in berth policy list")
     parser.add_argument("--sample", type=positive_int, metavar="R", help="candidates per unit")
-    parser.add_argument("--target", type=argument_type(json.loads), help="JSON, as in a job")
+    parser.add_argument("--target", type=_target, help="JSON, as in a job")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
-        type=argument_type(_parameter),
+        type=parameter,
         metavar="PARAMETER=VALUE",
         help="weight or other parameter of the policy; may be repeated",
     )
@@ -39,9 +39,12 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("--server", help="to be chosen; default: the best that was not")
 
 
-def _parameter(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    return name, float(value)
+def _target(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        example = '{"kind": "completion_time", "seconds": 600}'
+        raise ArgumentTypeError(f"must be JSON such as {example}: {text!r}: {error}") from None
 
 
 def redecide(client: BerthClient, args: Namespace) -> int:

@@ -11,7 +11,7 @@ from controlplane.cli.interactive import time_limit
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import columns, duration, facts, print_message, print_result, render
 from controlplane.cli.placement_files import read_json_file
-from controlplane.cli.verbs import Verbs
+from controlplane.cli.verbs import Verbs, positive_int
 
 FRONTS: Final = "/api/v1/fronts/"
 OPEN: Final = ("pending", "running")
@@ -44,7 +44,9 @@ def declare(verbs: Verbs) -> None:
     )
     list_parser = fronts.add("list", list_fronts)
     list_parser.add_argument("--state", action="append", help="repeatable")
-    list_parser.add_argument("--limit", type=int, default=50, help="max number of rows (50)")
+    list_parser.add_argument(
+        "--limit", type=positive_int, default=50, help="max number of rows (50)"
+    )
     which = "id, or a name such as f-0031"
     fronts.add("show", show).add_argument("front", help=which)
     points_parser = fronts.add("points", points)

@@ -22,8 +22,8 @@ def seconds(text: str) -> float:
     """
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text[len(number) :] or "s"
-    if unit not in _UNITS:
-        raise ValueError(f"unknown unit of time {unit!r}")
+    if unit not in _UNITS or not _is_number(number):
+        raise ValueError("must be a number and a unit (ns, us, ms, s, min, m or h), such as 10min")
     return float(number) * _UNITS[unit]
 
 
@@ -37,8 +37,10 @@ def size(text: str) -> int:
     lower = text.lower().removesuffix("b")
     number = lower.rstrip("kmgti")
     unit = lower[len(number) :]
-    if unit not in _BYTES:
-        raise ValueError(f"unknown unit of size {unit!r}")
+    if unit not in _BYTES or not _is_number(number):
+        raise ValueError(
+            "must be a number and a unit (k, M, G, T, Ki, Mi, Gi or Ti), such as 64Gi"
+        )
     value = float(number) * _BYTES[unit]
     if not math.isfinite(value):
         raise ValueError("must be finite")
@@ -53,9 +55,17 @@ def guarantee(text: str) -> dict[str, float]:
     ValueError : the text is invalid.
     """
     threshold, comma, probability = text.partition(",")
-    if not comma:
+    if not comma or not (_is_number(threshold) and _is_number(probability)):
         raise ValueError("must be X,P, such as 0.8,0.01")
     return {"rank_threshold": float(threshold), "probability": float(probability)}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_file(name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from controlplane.cli.interactive import time_limit
 from controlplane.cli.jobs import find_job
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import columns, duration, facts, print_message, print_result, render
-from controlplane.cli.verbs import Verbs
+from controlplane.cli.verbs import Verbs, positive_int
 
 PLANS: Final = "/api/v1/plans/"
 OPERATIONS: Final = "/api/v1/operations/"
@@ -34,7 +34,9 @@ def declare(verbs: Verbs) -> None:
     which = "id, or a name such as p-0012"
     list_parser = plan.add("list", list_plans)
     list_parser.add_argument("--state", action="append", help="repeatable")
-    list_parser.add_argument("--limit", type=int, default=50, help="max number of rows (50)")
+    list_parser.add_argument(
+        "--limit", type=positive_int, default=50, help="max number of rows (50)"
+    )
     plan.add("show", show).add_argument("plan", help=which)
     parser = plan.add("make", make)
     parser.add_argument("--approve", action="store_true", help="approve the plan at once")

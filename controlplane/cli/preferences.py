@@ -17,7 +17,7 @@ from controlplane.cli.output import (
     print_result,
     render,
 )
-from controlplane.cli.verbs import Verbs
+from controlplane.cli.verbs import Verbs, positive_int
 
 SETS: Final = "/api/v1/preference-sets/"
 CURRENT: Final = "/api/v1/weights/current/"
@@ -30,7 +30,9 @@ def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
     pref = verbs.noun("pref", "Preference sets and the weights in force")
     list_parser = pref.add("list", list_sets)
-    list_parser.add_argument("--limit", type=int, default=50, help="max number of rows (50)")
+    list_parser.add_argument(
+        "--limit", type=positive_int, default=50, help="max number of rows (50)"
+    )
     which = "name or id of a preference set"
     pref.add("show", show).add_argument("set", help=which)
     _add_pick_options(pref.add("derive", derive))

@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, facts, print_message, print_result, render
-from controlplane.cli.verbs import Verbs, argument_type
+from controlplane.cli.verbs import Verbs, number_within
 
 if TYPE_CHECKING:
     from apps.execution.backends.profiler.session import Profile, Settings
 
 
 def _window(text: str) -> float:
-    seconds = float(text)
-    if not 0.1 <= seconds <= 60.0:
-        raise ValueError("a window takes 0.1 to 60 seconds")
-    return seconds
+    return number_within(text, 0.1, 60.0, unit=" of seconds")
 
 
 def declare(verbs: Verbs) -> None:
@@ -36,7 +33,7 @@ def declare(verbs: Verbs) -> None:
     add = parser.add_argument
     add("--sources", metavar="LIST", help="stressors, such as core,memory_bandwidth")
     add("--cpu", type=int, help="core of the program (the last one)")
-    add("--window", type=argument_type(_window), default=0.4, help="seconds of one window (0.4)")
+    add("--window", type=_window, default=0.4, help="seconds of one window (0.4)")
     add("--patience", type=float, default=20.0, help="max seconds of one run (20)")
     add("--no-fifo", action="store_true", help="do not use SCHED_FIFO, even where it is allowed")
     add(

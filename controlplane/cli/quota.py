@@ -8,7 +8,7 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, print_result, render
-from controlplane.cli.verbs import Verbs, argument_type
+from controlplane.cli.verbs import Verbs, whole_number
 
 HEADINGS = ("PROJECT", "GUARANTEED", "MAX", "USED", "BORROWED", "LENT", "WAITING")
 
@@ -19,9 +19,8 @@ def declare(verbs: Verbs) -> None:
     add("list", list_quotas)
     parser = add("set", set_quota)
     parser.add_argument("project")
-    units = argument_type(_units)
-    parser.add_argument("--units", type=units, help="guaranteed units")
-    parser.add_argument("--max", type=units, help="units in all, borrowed ones included")
+    parser.add_argument("--units", type=_units, help="guaranteed units")
+    parser.add_argument("--max", type=_units, help="units in all, borrowed ones included")
     add("clear", clear).add_argument("project")
 
 
@@ -63,7 +62,4 @@ def _change(client: BerthClient, args: Namespace, body: Mapping[str, Any]) -> in
 
 
 def _units(text: str) -> int:
-    units = int(text)
-    if units < 0:
-        raise ValueError("must be at least 0")
-    return units
+    return whole_number(text, least=0)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import Exit
 from controlplane.cli.output import columns, duration, facts, percent, print_result, render
-from controlplane.cli.verbs import Verbs, argument_type, positive_int
+from controlplane.cli.verbs import Verbs, number_within, parameter, positive_int
 
 SHADOWS: Final = "/api/v1/shadows/"
 HEADINGS: Final = ("ID", "POLICY", "STATUS", "SHARE", "SEEN", "DECIDED", "DROPPED", "UNAVAILABLE")
@@ -24,11 +24,11 @@ def declare(verbs: Verbs) -> None:
         "--set",
         action="append",
         default=[],
-        type=argument_type(_parameter),
+        type=parameter,
         metavar="PARAMETER=VALUE",
         help="parameter of the policy; may be repeated",
     )
-    parser.add_argument("--share", type=float, default=1.0, help="of the decisions, 0 to 1")
+    parser.add_argument("--share", type=_share_of, default=1.0, help="of the decisions, 0 to 1")
     parser.add_argument("--until", metavar="TIME", help="end, such as 2026-12-24T18:00:00Z")
     parser = noun.add("list", list_shadows)
     parser.add_argument("--limit", type=positive_int, default=20, help="max number of rows (20)")
@@ -44,9 +44,8 @@ def declare(verbs: Verbs) -> None:
     noun.add("stop", stop).add_argument("id", help="of the shadow")
 
 
-def _parameter(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    return name, float(value)
+def _share_of(text: str) -> float:
+    return number_within(text, 0.0, 1.0)
 
 
 def start(client: BerthClient, args: Namespace) -> int:

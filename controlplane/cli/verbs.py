@@ -1,5 +1,6 @@
 """Declare the verbs of `berth` and the types of their arguments."""
 
+import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -58,10 +59,41 @@ def argument_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def positive_int(text: str) -> int:
-    """Read a number of at least 1."""
-    number = int(text)
-    if number < 1:
-        raise ArgumentTypeError(f"must be at least 1, not {number}")
+    """Read a whole number of at least 1."""
+    return whole_number(text, least=1)
+
+
+def whole_number(text: str, *, least: int) -> int:
+    """Read a whole number of at least ``least``."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"must be a whole number of at least {least}, not {text!r}"
+        ) from None
+    if number < least:
+        raise ArgumentTypeError(f"must be at least {least}, not {number}")
+    return number
+
+
+def parameter(text: str) -> tuple[str, float]:
+    """Read PARAMETER=NUMBER."""
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ArgumentTypeError(f"must look like PARAMETER=NUMBER, not {text!r}") from None
+
+
+def number_within(text: str, low: float, high: float, *, unit: str = "") -> float:
+    """Read a number from ``low`` to ``high``."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not low <= number <= high:
+        accepted = f"a number{unit} from {low:g} to {high:g}"
+        raise ArgumentTypeError(f"must be {accepted}, not {text!r}")
     return number
 
 

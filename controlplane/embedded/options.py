@@ -54,7 +54,7 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     add(
         "--speed",
-        type=_positive_float,
+        type=_speed,
         help=f"cluster seconds per wall second ({DEFAULT_SPEED:.0f})",
     )
     add(
@@ -102,21 +102,23 @@ def _environment_world() -> str | None:
 
 
 def _positive_int(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
 
 
-def _positive_float(text: str) -> float:
-    value = float(text)
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 100_000:
-        raise argparse.ArgumentTypeError(f"must be above 0 and at most 100000, not {text}")
+        accepted = "a number above 0 and at most 100000"
+        raise argparse.ArgumentTypeError(f"must be {accepted}, not {text!r}")
     return value
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 65534:
-        raise argparse.ArgumentTypeError(f"must be between 1 and 65534, not {value}")
-    return value
+    if not text.isdecimal() or not 1 <= int(text) <= 65534:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to 65534, not {text!r}")
+    return int(text)

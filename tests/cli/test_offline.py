@@ -12,6 +12,7 @@ import yaml
 
 from apps.workloads.api.spec_serializers import SCOPES as JOB_SCOPES
 from apps.workloads.api.spec_serializers import ConstraintsSerializer, JobSpecSerializer
+from controlplane.cli.audit import _change
 from controlplane.cli.check import _predicted
 from controlplane.cli.config import Config, load_config, save_config
 from controlplane.cli.errors import _NEXT_OF, CliError, Exit, from_problem
@@ -336,6 +337,94 @@ def test_a_limit_of_zero_is_refused(verb: str, capsys: pytest.CaptureFixture[str
         main([verb, "--limit", "0"])
     assert caught.value.code == Exit.USAGE
     assert "must be at least 1, not 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "submit -f",
+        "check -f",
+        "submit --app a --best-effort --files",
+        "classify",
+        "solve --weights 1,1,1",
+        "front",
+        "replay --servers 9",
+        "replay trace.tsv --servers",
+        "workload fit --out fit.json",
+        "workload generate --out trace.jsonl",
+        "lab run",
+        "profile --verify",
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_usage_error(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*line.split(), "/nowhere"]) == Exit.USAGE
+    assert "/nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ({"state": "active"}, {"state": "draining"}, "state active > draining"),
+        (None, {"last": "srv-0040", "labels": []}, "last set to srv-0040"),
+        ({"projects": []}, {"projects": ["a", "b"]}, "projects set to a, b"),
+        ({"labels": {"a": "1"}}, {"labels": {}}, "labels a=1 removed"),
+        ({"units": 0, "on": False}, {"units": 3, "on": True}, "units 0 > 3, on False > True"),
+        ({"note": None}, {"note": ""}, None),
+    ],
+)
+def test_a_change_is_shown_in_plain_words(
+    before: dict[str, Any] | None, after: dict[str, Any], text: str | None
+) -> None:
+    assert _change({"before": before, "after": after}) == text
+
+
+TARGET = '{"kind": "completion_time", "seconds": 600}'
+DURATION = "must be a number and a unit (ns, us, ms, s, min, m or h), such as 10min"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("list --limit abc", "--limit: must be a whole number of at least 1, not 'abc'"),
+        ("plan list --limit 0", "--limit: must be at least 1, not 0"),
+        ("fronts list --limit 0", "--limit: must be at least 1, not 0"),
+        ("pref list --limit 0", "--limit: must be at least 1, not 0"),
+        ("users list --limit 0", "--limit: must be at least 1, not 0"),
+        (
+            "submit --input 5Q",
+            "--input: '5Q': must be a number and a unit (k, M, G, T, Ki, Mi, Gi or Ti), such as"
+            " 64Gi",
+        ),
+        ("submit --within abc", f"--within: 'abc': {DURATION}"),
+        ("submit --within 10d", f"--within: '10d': {DURATION}"),
+        ("submit --within s", f"--within: 's': {DURATION}"),
+        ("submit --guarantee a,b", "--guarantee: 'a,b': must be X,P, such as 0.8,0.01"),
+        (
+            "decision redecide x --set neighbours=abc",
+            "--set: must look like PARAMETER=NUMBER, not 'neighbours=abc'",
+        ),
+        ("decision redecide x --target abc", f"--target: must be JSON such as {TARGET}: 'abc'"),
+        ("shadow start random --set a", "--set: must look like PARAMETER=NUMBER, not 'a'"),
+        ("shadow start random --share 2", "--share: must be a number from 0 to 1, not '2'"),
+        ("shadow start random --share nan", "--share: must be a number from 0 to 1, not 'nan'"),
+        ("shadow start random --share x", "--share: must be a number from 0 to 1, not 'x'"),
+        ("quota set p --units x", "--units: must be a whole number of at least 0, not 'x'"),
+        ("profile --window x", "--window: must be a number of seconds from 0.1 to 60, not 'x'"),
+        (
+            "agent run --server s --cores x",
+            "--cores: 'x': must be numbers of cores, such as 0-3,8",
+        ),
+    ],
+)
+def test_an_error_of_an_option_says_what_is_accepted(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(line.split())
+    assert caught.value.code == Exit.USAGE
+    assert message in capsys.readouterr().err
 
 
 def test_a_quota_below_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,22 @@ def test_a_value_out_of_range_is_refused_with_its_name(
 
 
 @pytest.mark.parametrize(
+    ("line", "accepted"),
+    [
+        ("--port abc", "must be a number from 1 to 65534, not 'abc'"),
+        ("--servers abc", "must be a whole number of at least 1, not 'abc'"),
+        ("--speed abc", "must be a number above 0 and at most 100000, not 'abc'"),
+    ],
+)
+def test_an_error_of_an_option_says_what_is_accepted(
+    line: str, accepted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(line.split())
+    assert accepted in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("wanted", "state", "chosen"),
     [
         (None, {}, "emulated"),
