@@ -266,6 +266,27 @@ def test_a_job_whose_servers_are_all_closed_gives_its_reservation_up() -> None:
     assert reservations() == []
 
 
+def test_a_launched_job_that_became_too_expensive_gives_its_reservation_up() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    holder = job(application, 1, 100)
+    decide(by)
+    gang = job(
+        application, 8, 10, submitted_s=NOW_S - 700.0, attempts=1, constraints={"max_cost": 1e6}
+    )
+    decide(by)
+    assert [each.job for each in reservations()] == [gang.id]
+    Job.objects.filter(id=gang.id).update(constraints={"max_cost": 1.0})
+    end([holder.id], NOW_S)
+    at(NOW_S + 100_000.0)
+    small = job(application, 1, 10, submitted_s=NOW_S + 100_000.0)
+    decide(by)
+    assert state_and_reason(gang) == ("queued", "CostExceeded")
+    assert reservations() == []
+    decide(by)
+    assert state_and_reason(small)[0] == "starting"
+
+
 def test_units_without_a_known_end_are_not_waited_for() -> None:
     copy = build("a")
     application, by = known(), make_agent("agent-1")

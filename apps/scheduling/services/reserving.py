@@ -20,17 +20,18 @@ from apps.scheduling.services.reservations import (
     reservations,
     reserve,
 )
-from apps.workloads.core.reasons import Reason
+from apps.workloads.core.reasons import PERMANENT, Reason
 
 # Beyond its quota, a job may hold the units that the quota leaves to others. Without matching open
-# servers, or with a policy that fails, it cannot use its units, and no plan would ever replace the
-# reservation.
+# servers, with a policy that fails, or with a permanent reason after its first launch, it cannot
+# use its units, and no plan would ever replace the reservation.
 _GIVES_UP: Final = frozenset(
     {
         Reason.QUOTA_EXCEEDED,
         Reason.NO_MATCHING_SERVER,
         Reason.SERVERS_CLOSED,
         Reason.POLICY_FAILED,
+        *PERMANENT,
     }
 )
 
