@@ -1,12 +1,14 @@
 """Migrations: requests, refusals and cancellation."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from apps.execution.core.migration import MigrationOutcome, MigrationReport
-from apps.execution.models import Migration
+from apps.execution.models import Launch, Migration
 from apps.execution.services.launches import request_launches
 from apps.execution.services.migrations import (
     AcceptedMigration,
@@ -36,7 +38,7 @@ from tests.execution.migration_world import (
     server,
     stand,
 )
-from tests.races import at_once
+from tests.races import at_once, in_background, wait_for_a_waiter
 from tests.scheduling.world import ME, claimed, proposal, used
 from tests.scheduling.world import at_once as together
 
@@ -168,6 +170,17 @@ def test_a_job_to_be_cancelled_does_not_migrate() -> None:
     job = running([0, 1])
     workloads.cancel_jobs([job.id])
     assert ask(move(job, "a", "b")) == [MigrationRefusal.JOB_NOT_RUNNING]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_waits_for_the_transaction_that_stops_the_job() -> None:
+    job = running([0, 1])
+    wish, found = move(job, "a", "b"), list[object]()
+    with ExitStack() as acting, transaction.atomic():
+        Launch.objects.filter(job=job).update(cancel_requested=True)
+        acting.enter_context(in_background(lambda: found.extend(ask(wish))))
+        wait_for_a_waiter()
+    assert found == [MigrationRefusal.JOB_NOT_RUNNING]
 
 
 def test_only_one_part_of_a_job_migrates_at_a_time() -> None:

@@ -13,9 +13,11 @@ from apps.execution.core.port import EndReport
 from apps.execution.models import JobSample, Launch
 from apps.execution.selectors.preemption import PreemptibleJob, preemptible_jobs
 from apps.execution.services import preemption
+from apps.execution.services.migrations import MigrationRefusal
 from apps.execution.services.preemption import Outcome, preempt, preview_preemption
 from apps.execution.services.recovery import MAX_ATTEMPTS, requeue_launch
-from apps.inventory.models import Cluster, ServerState
+from apps.inventory.core.backends import AGENT
+from apps.inventory.models import Cluster, Server, ServerState
 from apps.operations.models import Event
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import read_copy
@@ -25,10 +27,12 @@ from apps.workloads.models import Job, WaitingShape
 from apps.workloads.services import cancel_jobs, claim_incomplete, set_held
 from tests import factories
 from tests.execution.migration_world import (
+    ask,
     broken,
     end,
     holds,
     launch_of,
+    move,
     plane,
 )
 from tests.execution.preemption_world import (
@@ -119,6 +123,17 @@ def test_the_units_are_reserved_from_the_time_at_which_the_victims_have_stopped(
     assert len(kept.unit_ids) == 3
     assert len(units & set(kept.unit_ids)) >= 2
     assert kept.start_s == NOW_S  # the clock of the test stands
+
+
+@pytest.mark.parametrize("backend", ["emulated", AGENT])
+def test_a_victim_that_is_being_stopped_does_not_migrate(backend: str) -> None:
+    victim, other = low([0, 1]), low([4, 5, 6, 7], priority=5)
+    apply(urgent(4))
+    end(other)
+    Server.objects.update(backend=backend)
+    Launch.objects.update(backend=backend)
+    assert ask(move(victim, "a", "b")) == [MigrationRefusal.JOB_NOT_RUNNING]
+    assert launch_of(victim).message == "preempted by a job of higher priority"
 
 
 def test_a_preview_whose_victims_have_changed_is_not_applied() -> None:

@@ -93,6 +93,13 @@ def test_the_job_starts_on_the_new_server_when_it_has_stopped() -> None:
     ) == ["job.moving", "job.moved"]  # fmt: skip
 
 
+def test_a_job_that_restarts_elsewhere_is_moving() -> None:
+    job = program(0)
+    wish = move(job, "a", "c")
+    ask(move(job, "a", "b"))
+    assert ask(wish) == [MigrationRefusal.JOB_IS_MOVING]
+
+
 def test_a_repeated_report_changes_nothing() -> None:
     job = program(0)
     ask(move(job, "a", "b"))

@@ -66,7 +66,7 @@ class MigrationRefusal(StrEnum):
 
 MEANINGS: Final = {
     MigrationRefusal.JOB_NOT_RUNNING: (
-        "the job is not running, is being cancelled, or its backend cannot migrate it"
+        "the job is not running, is being stopped, or its backend cannot migrate it"
     ),
     MigrationRefusal.ALLOCATION_NOT_HELD: "the job does not hold this allocation",
     MigrationRefusal.JOB_IS_MOVING: "another part of the job is migrating",
@@ -154,15 +154,12 @@ def request_migrations(
 
 
 def _lock_running(job_ids: Iterable[UUID]) -> dict[UUID, Job]:
+    """Lock the jobs that run and are not being stopped, and their launches."""
     ids = set(job_ids)
-    restarting = Launch.objects.filter(
-        job__in=ids, state=LaunchState.RUNNING,
-        backend__in=backends_with(Capability.MOVE_RESTART),
-    )  # fmt: skip
-    lock_launches_of(restarting.values_list("job_id", flat=True))
+    lock_launches_of(ids)
     running = Job.objects.select_for_update(of=("self",), no_key=True).filter(
         id__in=ids, state=JobState.RUNNING, cancel_requested=False,
-        launches__state=LaunchState.RUNNING,
+        launches__state=LaunchState.RUNNING, launches__cancel_requested=False,
         launches__backend__in=_MOVABLE,
     )  # fmt: skip
     return {job.id: job for job in running.order_by("id")}
@@ -208,7 +205,8 @@ def _reserve(
     servers: Mapping[int, _EndServer],
 ) -> list[int | MigrationRefusal]:
     """Reserve the target units; the id of the new allocation, or the refusal, per request."""
-    migrating, refusals = _migrating(jobs), list[MigrationRefusal | None]()
+    migrating = _migrating(request.job_id for request in requests)
+    refusals = list[MigrationRefusal | None]()
     for request in requests:
         source = sources.get(request.allocation_id)
         refusals.append(_refusal(request, jobs, source, migrating))
@@ -231,12 +229,12 @@ def _refusal(
     source: _MigratingAllocation | None,
     migrating: Collection[UUID],
 ) -> MigrationRefusal | None:
+    if request.job_id in migrating:  # a job that restarts elsewhere is being stopped, too
+        return MigrationRefusal.JOB_IS_MOVING
     if request.job_id not in jobs:
         return MigrationRefusal.JOB_NOT_RUNNING
     if source is None or source.job != request.job_id:
         return MigrationRefusal.ALLOCATION_NOT_HELD
-    if request.job_id in migrating:
-        return MigrationRefusal.JOB_IS_MOVING
     return MigrationRefusal.SAME_SERVER if source.server == request.to_server_id else None
 
 
