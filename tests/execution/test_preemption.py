@@ -23,6 +23,8 @@ from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import read_copy
 from apps.scheduling.services import commit
 from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.reservations import reservations
+from apps.workloads.core.targets import InstructionRate
 from apps.workloads.models import Job, WaitingShape
 from apps.workloads.services import cancel_jobs, claim_incomplete, set_held
 from tests import factories
@@ -134,6 +136,22 @@ def test_a_victim_that_is_being_stopped_does_not_migrate(backend: str) -> None:
     Launch.objects.update(backend=backend)
     assert ask(move(victim, "a", "b")) == [MigrationRefusal.JOB_NOT_RUNNING]
     assert launch_of(victim).message == "preempted by a job of higher priority"
+
+
+def test_a_reservation_is_awaiting_while_a_victim_stops_and_not_while_others_hold_its_units() -> (
+    None
+):
+    victim, backfilled = low([0, 1]), low([2])
+    units = [Allocation.objects.get(job=each).unit_ids[0] for each in (victim, backfilled)]
+    for unit, name in zip(units, ("first", "second"), strict=True):
+        Reservation.objects.create(
+            job_id=factories.job(name).id, unit_ids=[unit], made_s=0.0, start_s=NOW_S - 60.0,
+            promised_s=0.0, for_preemption=True,
+        )  # fmt: skip
+    Launch.objects.filter(job=victim).update(cancel_requested=True)
+    of_victim, of_backfilled = reservations()
+    assert (of_victim.is_awaiting, of_victim.start_s) == (True, NOW_S)
+    assert (of_backfilled.is_awaiting, of_backfilled.start_s) == (False, NOW_S - 60.0)
 
 
 def test_a_preview_whose_victims_have_changed_is_not_applied() -> None:

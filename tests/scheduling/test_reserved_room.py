@@ -166,6 +166,7 @@ def test_a_job_beyond_its_quota_keeps_its_reservation_until_its_victims_have_sto
     decide(by)
     gang = job(of, 2, 10, project=owner)
     units = Allocation.objects.get(job=victim).unit_ids
+    factories.launch(victim, cancel_requested=True)
     reserve(gang, units, NOW_S, for_preemption=True)
     decide(by)
     assert state_and_reason(gang) == ("queued", "QuotaExceeded")

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, without_index
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
 from apps.inventory.services import lock_units
@@ -33,14 +33,18 @@ from apps.scheduling.core.types import Request
 
 # OFFSET 0 keeps the planner from a join, which may read all jobs. A reservation whose units
 # victims still hold is not late, however long they take to stop: planned again, it would stop
-# others.
-_READ: Final = """
+# others. Jobs that nobody stops, such as backfilled ones, make it late.
+_READ: Final = f"""
 SELECT r.job_id, r.start_s, r.unit_ids, units.held, job.per_unit,
-       r.for_preemption AND units.held <> '{}'
+       r.for_preemption AND EXISTS (
+           SELECT FROM execution_launch l
+           WHERE l.job_id = ANY(units.jobs)
+             AND {without_index("l.state IN ('requested', 'running') AND l.cancel_requested")})
 FROM scheduling_reservation r,
 LATERAL (
     SELECT coalesce(array_agg(ARRAY[u.id, a.memory_bytes, a.network_bps, a.storage_bytes,
-                                    cardinality(a.unit_ids)]), '{}') AS held
+                                    cardinality(a.unit_ids)]), '{{}}') AS held,
+           array_agg(a.job_id) AS jobs
     FROM inventory_resourceunit u JOIN scheduling_allocation a ON a.id = u.allocation_id
     WHERE u.id = ANY(r.unit_ids)) units,
 LATERAL (
@@ -49,7 +53,7 @@ LATERAL (
     FROM workloads_job j WHERE j.id = r.job_id OFFSET 0) job
 WHERE job.waits
 ORDER BY r.id
-"""
+"""  # noqa: S608 - a constant
 # When the units and the capacity of each running job are free: the pessimistic end of the
 # prediction; later than that, or without one, what the progress tells. Nothing tells when a
 # suspended job ends.
