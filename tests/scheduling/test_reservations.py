@@ -28,7 +28,7 @@ from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.backfill import bindings
 from apps.scheduling.services.reservations import reservations, reserve
 from apps.workloads.models import Job
-from apps.workloads.services import set_held
+from apps.workloads.services import cancel_jobs, set_held
 from tests import factories
 from tests.scheduling.core.clusters import request
 from tests.scheduling.gangs import NOW_S, at, decide, end, job, late
@@ -285,6 +285,24 @@ def test_a_launched_job_that_became_too_expensive_gives_its_reservation_up() -> 
     assert reservations() == []
     decide(by)
     assert state_and_reason(small)[0] == "starting"
+
+
+def test_the_reservation_of_a_cancelled_job_is_deleted_and_that_of_a_held_job_is_kept() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)
+    decide(by)
+    gang = late(application, 8)
+    decide(by)
+    cancel_jobs([gang.id])
+    held = late(application, 8)
+    decide(by)  # the shape of the cancelled job is deleted
+    decide(by)
+    set_held(held.id, held=True)
+    last = late(application, 8)
+    decide(by)
+    decide(by)
+    assert {kept.job_id for kept in Reservation.objects.all()} == {held.id, last.id}
 
 
 def test_units_without_a_known_end_are_not_waited_for() -> None:

@@ -30,6 +30,7 @@ from apps.scheduling.core.reservations.gangs import (
     without_room,
 )
 from apps.scheduling.core.types import Request
+from apps.workloads.core.lifecycle import WAITING_STATES
 
 # OFFSET 0 keeps the planner from a join, which may read all jobs. A reservation whose units
 # victims still hold is not late, however long they take to stop: planned again, it would stop
@@ -68,6 +69,11 @@ LATERAL (
                      * (1 - j.progress) / (j.progress - j.progress_before)
            END AS progress) AS by
 WHERE a.released_seq IS NULL AND j.suspended_s IS NULL
+"""
+# The subquery reads each job by its id; a join may read all jobs.
+_DELETE_ENDED: Final = """
+DELETE FROM scheduling_reservation r
+WHERE coalesce((SELECT j.state <> ALL(%s) FROM workloads_job j WHERE j.id = r.job_id), true)
 """
 _STORE: Final = """
 INSERT INTO scheduling_reservation AS r
@@ -126,6 +132,7 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
     """
     with transaction.atomic():
         lock_reservations()
+        _delete_ended()
         now_s, known = cluster_now(), reservations()
         mine = next((each for each in known if each.job == job), None)
         others = [each for each in known if each.job != job]
@@ -176,6 +183,12 @@ def keep_units(
         values: dict[str, Any] = {"job": job, "units": sorted(units), "now": cluster_now()}
         values |= {"start": start_s, "for_preemption": for_preemption}
         cursor.execute(_STORE, values)
+
+
+def _delete_ended() -> None:
+    """Delete the reservations of jobs that are gone or wait no more; held jobs keep theirs."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_ENDED, [sorted(WAITING_STATES)])
 
 
 def _waiting(job: UUID) -> tuple[str, UUID] | None:
