@@ -26,7 +26,7 @@ from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.reservations import reservations
 from apps.workloads.core.targets import InstructionRate
 from apps.workloads.models import Job, WaitingShape
-from apps.workloads.services import cancel_jobs, claim_incomplete, set_held
+from apps.workloads.services import cancel_jobs, claim_incomplete, set_held, update_job
 from tests import factories
 from tests.execution.migration_world import (
     ask,
@@ -125,6 +125,23 @@ def test_the_units_are_reserved_from_the_time_at_which_the_victims_have_stopped(
     assert len(kept.unit_ids) == 3
     assert len(units & set(kept.unit_ids)) >= 2
     assert kept.start_s == NOW_S  # the clock of the test stands
+
+
+def test_a_changed_priority_gives_a_victim_that_is_being_stopped_no_missing_units() -> None:
+    victim = low([0, 1], units_requested=4, gang=False)
+    Job.objects.filter(id=victim.id).update(units_missing=2)
+    low([4, 5, 6, 7], priority=5)
+    apply(urgent(3))
+    update_job(victim.id, {"priority": 1})
+    assert claim_incomplete(agent=ME.name, limit=4) == []
+
+
+def test_a_job_that_lacks_units_is_evaluated_again_when_its_target_changes() -> None:
+    job = low([0, 1], units_requested=4, gang=False)
+    Job.objects.filter(id=job.id).update(units_missing=2)
+    assert claim_incomplete(agent="agent-1", limit=4) == [job.id]
+    update_job(job.id, {"target": InstructionRate(1.0)})
+    assert claim_incomplete(agent="agent-2", limit=4) == [job.id]
 
 
 @pytest.mark.parametrize("backend", ["emulated", AGENT])

@@ -157,8 +157,14 @@ def set_constraints(job_id: UUID, constraints: Constraints) -> bool:
 
 
 def _evaluate_again(job: Job) -> None:
-    """Reject a pending decision on a job, and take it out of its shape."""
-    job.claimed_by, job.claimed_until, job.shape = "", None, None
+    """Reject a pending decision on a job, and take it out of its shape.
+
+    A job that is claimed by nobody stays so: until it is retried, or has been stopped
+    (`services.growth.end_growth`).
+    """
+    if job.claimed_by:
+        job.claimed_by, job.claimed_until = "", None
+    job.shape = None
 
 
 _IS_STARTED: Final = without_index("state IN ('starting', 'running')")
