@@ -290,6 +290,21 @@ def test_a_member_that_its_user_releases_waits_for_the_limit() -> None:
     assert free(array) == [0]
 
 
+def test_members_that_are_released_while_they_are_profiled_wait_for_their_profile() -> None:
+    array = array_of(2, limit=1)
+    Job.objects.filter(batch=array).update(state="profiling")
+    set_array_limit(array.pk, 2)
+    assert member(array, 1).reason_code == Reason.WAITING_FOR_PROFILE
+
+
+def test_a_job_that_is_released_while_it_is_profiled_waits_for_its_profile() -> None:
+    job = factories.job(state="profiling")
+    set_held(job.pk, held=True)
+    set_held(job.pk, held=False)
+    job.refresh_from_db()
+    assert job.reason_code == Reason.WAITING_FOR_PROFILE
+
+
 def test_a_user_may_hold_but_not_release_a_member_beyond_the_limit() -> None:
     array = array_of(3, 1)
     with pytest.raises(ConflictError, match="raise the limit"):

@@ -48,7 +48,8 @@ SELECT j.id FROM workloads_batch b JOIN workloads_job j ON {_WAITS}
 WHERE b.id = ANY(%s) AND b.array_limit IS NULL
 """  # noqa: S608 - constants
 _RELEASE: Final = f"""
-UPDATE workloads_job SET held = false, reason_code = %s, reason_message = '',
+UPDATE workloads_job SET held = false, reason_message = '',
+       reason_code = CASE WHEN state = 'profiling' THEN %s ELSE %s END,
        updated_at = now(), generation = generation + 1
 WHERE id = ANY(%s) AND {without_index("held AND reason_code = %s AND state = ANY(%s)")}
 RETURNING id, name, project_id, state
@@ -92,7 +93,8 @@ def _release(arrays: Sequence[UUID]) -> int:
     if not jobs:
         return 0
     lock_jobs(jobs)
-    values = [Reason.WAITING_FOR_AGENT, sorted(jobs), Reason.WAITING_FOR_ARRAY, _WAITING]
+    reasons = [Reason.WAITING_FOR_PROFILE, Reason.WAITING_FOR_AGENT]
+    values = [*reasons, sorted(jobs), Reason.WAITING_FOR_ARRAY, _WAITING]
     rows = fetch_rows(_RELEASE, values)
     record_events([row_event("job.released", row) for row in rows])
     notify("scheduling.agent", queue="agents")

@@ -78,7 +78,7 @@ def set_held(job_id: UUID, *, held: bool, request_id: str = "") -> Job:
 def _set_held(job: Job, *, held: bool, request_id: str) -> None:
     """Hold or release a locked job; a member of an array is released by its array."""
     job.held = held or job.array_index is not None
-    job.reason_code = Reason.HELD if held else Reason.WAITING_FOR_AGENT
+    job.reason_code = Reason.HELD if held else _reason_of_unheld(job)
     if not held and job.array_index is not None:
         job.reason_code = Reason.WAITING_FOR_ARRAY
     job.reason_message = ""
@@ -90,6 +90,11 @@ def _set_held(job: Job, *, held: bool, request_id: str) -> None:
     if held or job.array_index is None:
         kind = "job.held" if held else "job.released"
         record_events([job_event(kind, job, job.state, request_id)])
+
+
+def _reason_of_unheld(job: Job) -> Reason:
+    is_profiled = job.state == JobState.PROFILING
+    return Reason.WAITING_FOR_PROFILE if is_profiled else Reason.WAITING_FOR_AGENT
 
 
 def cancel_array(array_id: UUID, *, request_id: str = "") -> tuple[int, int]:
