@@ -17,6 +17,7 @@ from apps.scheduling.services import commit
 from apps.scheduling.services.queue import BATCH
 from apps.workloads import services as workloads
 from apps.workloads.core.shapes import Needs, WaitsFor
+from apps.workloads.core.spec import parse_changes
 from apps.workloads.core.targets import BestEffort
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
@@ -247,6 +248,26 @@ def test_a_changed_request_leaves_its_shape_and_is_evaluated_again(
     assert job.shape is None
     assert job.shape_key != before
     assert workloads.claim_waiting(agent="agent-2", limit=5) == [job.id]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"spec": {}},
+        {"metadata": {}},
+        {"spec": {"priority": 0, "target": {"kind": "best_effort"}}},
+        {"metadata": {"name": "same", "labels": {"team": "a"}}},
+    ],
+)
+def test_a_change_to_the_present_values_changes_nothing(document: dict[str, Any]) -> None:
+    job = shaped(name="same", labels={"team": "a"}, target={"kind": "best_effort"})
+    events = Event.objects.count()
+    workloads.update_job(job.id, parse_changes(document))
+    before = (job.generation, job.shape_id, job.updated_at)
+    job.refresh_from_db()
+    assert (job.generation, job.shape_id, job.updated_at) == before
+    assert Event.objects.count() == events
 
 
 def test_a_new_name_keeps_a_job_in_its_shape() -> None:

@@ -110,6 +110,8 @@ def cancel_array(array_id: UUID, *, request_id: str = "") -> tuple[int, int]:
 def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = "") -> Job:
     """Change the target, priority, labels, name or annotations of a job.
 
+    If it has all the values already, nothing happens.
+
     Parameters
     ----------
     changes : attributes of `JobSpec` with their new values, as `workloads.core.spec.parse_changes`
@@ -134,17 +136,29 @@ def update_job(job_id: UUID, changes: Mapping[str, Any], *, request_id: str = ""
         if job.state in TERMINAL_STATES and changes.keys() - {"labels", "annotations", "name"}:
             msg = f"a {job.state} job has ended; only its name, labels and annotations can change"
             raise ConflictError(msg)
-        for name, value in changes.items():
-            if name == "target":
-                job.target, job.target_kind = value.as_json(), value.kind
-            else:
-                setattr(job, name, dict(value) if isinstance(value, Mapping) else value)
-        if changes.keys() & {"target", "priority"}:
+        columns = _columns(changes)
+        changed = {name for name, value in columns.items() if getattr(job, name) != value}
+        if not changed:
+            return job
+        for name in changed:
+            setattr(job, name, columns[name])
+        if changed & {"target", "target_kind", "priority"}:
             _evaluate_again(job)
         job.generation += 1
         job.save()
         record_events([job_event("job.updated", job, job.state, request_id)])
     return job
+
+
+def _columns(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of changes as the columns of a job."""
+    columns = {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in changes.items()
+    }
+    if target := changes.get("target"):
+        columns |= {"target": target.as_json(), "target_kind": target.kind}
+    return columns
 
 
 def set_constraints(job_id: UUID, constraints: Constraints) -> bool:
