@@ -13,6 +13,7 @@ from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.inventory.models import Cluster
+from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import run_time_history
@@ -355,6 +356,26 @@ def test_two_processes_do_not_estimate_at_the_same_time() -> None:
         assert at_once(lambda: found.append(estimate())) == []
     assert found == [0]
     assert estimate() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_starts_are_simulated_outside_a_transaction_and_those_of_placed_jobs_are_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, third = busy_server()
+    is_in_transaction: list[bool] = []
+
+    def simulate(queue: Queue, rng: np.random.Generator) -> Starts:
+        is_in_transaction.append(connection.in_atomic_block)
+        end(first, NOW_S)
+        decide()
+        return estimate_starts(queue, rng)
+
+    monkeypatch.setattr("apps.scheduling.services.start_estimates.estimate_starts", simulate)
+    assert estimate() == 1
+    second.refresh_from_db()
+    assert (is_in_transaction, second.state) == ([False], "starting")
+    assert (estimates(second), len(estimates(third))) == ([], 1)
 
 
 def ended(count: int, *, predicted_s: float, took_s: float) -> None:

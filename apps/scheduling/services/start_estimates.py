@@ -1,7 +1,7 @@
 """Start estimates of waiting jobs: made by a periodic task, kept, and scored when jobs start.
 
 The task reads without locks and holds an advisory lock that only it uses, so that agents never
-wait for it.
+wait for it. It simulates outside transactions: PostgreSQL ends sessions that idle in one.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
 
-from apps.common.infrastructure.advisory_locks import AdvisoryLock, try_acquire
+from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
@@ -51,6 +51,7 @@ _COUNT_AHEAD: Final = """
 UPDATE scheduling_startestimate e SET ahead = d.ahead
 FROM unnest(%s::bigint[], %s::int[]) AS d(id, ahead) WHERE e.id = d.id AND e.is_open
 """
+# without the jobs that were placed, or ended, since their starts were simulated
 _STORE: Final = """
 INSERT INTO scheduling_startestimate
     (job_id, kind, made_s, ahead, p5_s, p50_s, p90_s, p95_s, simulated_s)
@@ -60,6 +61,7 @@ FROM unnest(%(jobs)s::uuid[], %(kinds)s::text[], %(ahead)s::int[], %(p5)s::float
             %(p50)s::float8[], %(p90)s::float8[], %(p95)s::float8[], %(s5)s::float8[],
             %(s50)s::float8[], %(s90)s::float8[], %(s95)s::float8[])
     AS d(job, kind, ahead, p5, p50, p90, p95, s5, s50, s90, s95)
+WHERE EXISTS (SELECT FROM workloads_job j WHERE j.id = d.job AND j.shape_id IS NOT NULL)
 """
 # A job that was requeued after a placement is not waiting for the old estimate.
 _SCORE: Final = """
@@ -109,19 +111,21 @@ def update_start_estimates(cluster: ClusterFollower, rng: np.random.Generator) -
 
     Costs at most `core.start_estimates.BUDGET` events. Returns 0 if another process estimates.
     """
-    with transaction.atomic():
-        if not try_acquire(AdvisoryLock.START_ESTIMATES):
-            return 0
-        _score()
-        now_s = cluster_now()
-        waiting = waiting_queue(now_s)
-        if not waiting:
-            return 0  # before the change log is read: it is long while nothing waits
-        facts, queue = _queue(waiting, cluster.follow().snapshot(), now_s)
-        if not facts.jobs:
-            return 0
-        starts = estimate_starts(queue, rng)
-        return _store(_estimates(facts, starts, scored_estimates(now_s), now_s), now_s)
+    with held_if_free(AdvisoryLock.START_ESTIMATES) as is_ours:
+        return _update(cluster, rng) if is_ours else 0
+
+
+def _update(cluster: ClusterFollower, rng: np.random.Generator) -> int:
+    _score()
+    now_s = cluster_now()
+    waiting = waiting_queue(now_s)
+    if not waiting:
+        return 0  # before the change log is read: it is long while nothing waits
+    facts, queue = _queue(waiting, cluster.follow().snapshot(), now_s)
+    if not facts.jobs:
+        return 0
+    starts = estimate_starts(queue, rng)
+    return _store(_estimates(facts, starts, scored_estimates(now_s), now_s), now_s)
 
 
 def _score() -> None:
@@ -198,6 +202,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+@transaction.atomic
 def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
     """Add the estimates that differ from the open ones of their jobs; update the jobs ahead."""
     rows = fetch_rows(_LATEST, [[e.job for e in estimates]])
@@ -226,7 +231,7 @@ def _store(estimates: Sequence[_Estimate], now_s: float) -> int:
         values[f"s{level}"] = [each.simulated[i] for each in new]
     with connection.cursor() as cursor:
         cursor.execute(_STORE, values)
-    return len(new)
+        return cursor.rowcount
 
 
 def _differs(new: _Estimate, old: _Latest, now_s: float) -> bool:
