@@ -17,6 +17,7 @@ from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads import services as workloads
+from apps.workloads.core.targets import CompletionTime
 from apps.workloads.models import Job
 from tests import factories
 from tests.scheduling.world import (
@@ -96,6 +97,23 @@ def test_a_job_gets_no_unit_that_costs_more_than_its_ceiling() -> None:
     Job.objects.filter(id=job.id).update(constraints={"max_cost": 1000.0})
     again(agent)
     assert sizes(job) == (4, 0, 3)
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(1000.0, (1, 0, 0)), (250.0, (2, 0, 1))])
+def test_a_job_with_an_easier_target_gets_the_units_that_this_needs(
+    seconds: float, found: tuple[int, int, int]
+) -> None:
+    """The work takes one unit 300 s, and had to be done in 100 s."""
+    copy = build("a")
+    holder = busy(0, 1, 2, of=copy)
+    job = waiting(known(), gang=False, input_bytes=30 * 10**9)
+    agent = make_agent("agent-1")
+    work(agent)
+    assert sizes(job) == (1, 3, 0)
+    workloads.update_job(job.id, {"target": CompletionTime(seconds)})
+    release([holder.id])
+    again(agent)
+    assert sizes(job) == found
 
 
 def test_a_gang_still_starts_whole_or_not_at_all() -> None:

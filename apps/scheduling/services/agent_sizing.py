@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+import numpy as np
 from django.conf import settings
 
 from apps.classification import selectors as classification
@@ -12,7 +13,7 @@ from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.growth import missing_request, missing_size
+from apps.scheduling.core.growth import missing_request, missing_size, size_on
 from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.requests import (
     after,
@@ -78,6 +79,24 @@ class JobSizer:
             missing = set(profile_ids)
         if missing:
             self._profiles |= classification.profiles(missing)
+
+    def missing(self, jobs: Sequence[ProfiledJob]) -> dict[UUID, int]:
+        """Return the units that running jobs still lack: fewer if their target became easier."""
+        snapshot, allowances = self._cluster.copy.snapshot(), self._allowances()
+        topology = snapshot.topology
+        found = {}
+        for job, _, profile in jobs:
+            at = np.isin(topology.server_id, sorted(job.on_servers))
+            needed = size_on(
+                {topology.platform_name[p] for p in topology.server_platform[at]},
+                job.spec,
+                profile,
+                cluster_facts(snapshot, profile.platforms, allowances),
+                elapsed_s=job.elapsed_s,
+            )
+            lacks = job.missing if needed is None else max(0, needed - job.units)
+            found[job.id] = min(job.missing, lacks)
+        return found
 
     def size(self, jobs: Sequence[ProfiledJob]) -> tuple[list[SizedJob], list[Refusal]]:
         """Return the sized jobs, and the refusals of those that no size can serve."""
