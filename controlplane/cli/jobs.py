@@ -327,25 +327,30 @@ def _why_table(response: Mapping[str, Any]) -> str:
     if response.get("start"):
         lines.append(f"  predicted start: {start_text(response['start'])}")
     if decision:
-        sample = decision["sample"]
-        lines += [
-            "",
-            f"Decision {decision['id']} by {decision['policy']} v{decision['policy_version']}"
-            f" in {duration(sample['elapsed_seconds'])}, snapshot {decision['snapshot']},"
-            f" seed {decision['seed']}",
-        ]
-        # without examined units there is no guarantee
-        if sample["units_examined"]:
-            known = decision["guarantee"]
-            assuming = f", assuming {known['assumption']}" if known["assumption"] else ""
-            lines.append(f"  {known['statement']}{assuming}")
-        lines += requested_guarantee(decision["guarantee"].get("requested"))
+        lines += ["", *_decision_lines(decision)]
     if response.get("diagnosis"):
         lines += ["", *diagnosis_lines(response["diagnosis"])]
     table = response.get("candidates")
     if table:
         lines += ["", _candidate_table(table["results"])]
     return "\n".join(lines)
+
+
+def _decision_lines(decision: Mapping[str, Any]) -> list[str]:
+    sample, known = decision["sample"], decision["guarantee"]
+    if sample is None:
+        by = " by the quota of the project" if decision["reason"] == "QuotaExceeded" else ""
+        return [f"Decision {decision['id']}{by}, before a policy examined any unit"]
+    lines = [
+        f"Decision {decision['id']} by {decision['policy']} v{decision['policy_version']}"
+        f" in {duration(sample['elapsed_seconds'])}, snapshot {decision['snapshot']},"
+        f" seed {decision['seed']}"
+    ]
+    # without examined units there is no guarantee
+    if sample["units_examined"]:
+        assuming = f", assuming {known['assumption']}" if known["assumption"] else ""
+        lines.append(f"  {known['statement']}{assuming}")
+    return [*lines, *requested_guarantee(known.get("requested"))]
 
 
 def _candidate_table(candidates: Sequence[Mapping[str, Any]]) -> str:

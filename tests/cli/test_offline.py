@@ -513,6 +513,12 @@ def test_candidates_are_shown_by_their_predictions_and_smallest_headroom() -> No
     ]
 
 
+def test_a_refusal_by_the_quota_shows_no_policy() -> None:
+    decision = {"id": "d", "reason": "QuotaExceeded", "sample": None, "guarantee": None}
+    lines = _why_table({**REFUSED, "decision": decision}).splitlines()
+    assert lines[-1] == "Decision d by the quota of the project, before a policy examined any unit"
+
+
 def test_options_override_the_environment_and_the_environment_the_file(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path)}
     save_config(home, Config("http://kept", "t0"))

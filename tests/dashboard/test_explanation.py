@@ -170,6 +170,22 @@ def test_a_refusal_names_the_most_restrictive_filter() -> None:
     )
 
 
+def test_a_refusal_by_the_quota_names_what_the_project_uses() -> None:
+    refused = replace(
+        PLACED,
+        placed=False,
+        reason_code="QuotaExceeded",
+        reason_sentence="The project has used its quota.",
+        reason_detail="project vision uses 2 of at most 2 units",
+        predicted="",
+        dropped=(),
+    )
+    assert paragraph(refused) == (
+        "The job was **not placed**: the project has used its quota.",
+        "Project vision uses 2 of at most 2 units.",
+    )
+
+
 def test_long_server_lists_are_shortened() -> None:
     spread = replace(PLACED, servers=("a", "b", "c", "d", "e"))
     assert "**a, b and 3 more servers**" in paragraph(spread)[0]

@@ -133,6 +133,16 @@ def test_a_decision_has_a_page(as_operator: Client) -> None:
     assert "Placed: web-1" in page
 
 
+def test_a_refusal_by_the_quota_names_no_seed_and_no_eligible_units(as_operator: Client) -> None:
+    decision = factories.decision(
+        factories.job(), outcome="refused", reason_code="QuotaExceeded", elapsed_s=0.0
+    )
+    page = as_operator.get(f"/decisions/{decision.id}/").content.decode()
+    assert "refused before a policy examined any unit" in page
+    assert "seed 7" not in page
+    assert "eligible" not in page
+
+
 def test_a_refused_decision_names_the_next_step(as_operator: Client) -> None:
     decision = factories.decision(factories.job(), outcome="refused")
     assert "Next step" in as_operator.get(f"/decisions/{decision.id}/").content.decode()

@@ -15,6 +15,7 @@ from pytest_django import Settings
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, Membership, Project
 from apps.inventory.models import Cluster, Server
+from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
@@ -91,6 +92,18 @@ def test_a_project_at_its_maximum_waits_with_the_reason() -> None:
     end(Job.objects.filter(state="starting")[0])
     decide_again(by)
     assert state_and_reason(late)[0] == "starting"
+
+
+def test_a_refusal_by_the_quota_of_a_project_has_no_sample_and_no_guarantee() -> None:
+    build("a")
+    placed(known(), project("vision", limit=4), 5, make_agent("agent-1"))
+    late = Job.objects.get(state="queued")
+    shown = represent_explanation(late, Decision.objects.get(job=late), [], now_s=NOW_S)
+    assert shown["summary"] == (
+        "Not placed: the project has used its quota, and may borrow no further units now."
+    )
+    decision = shown["decision"]
+    assert (decision["sample"], decision["guarantee"], decision["dropped"]) == (None, None, {})
 
 
 def test_unused_units_are_lent_and_come_back_as_jobs_end() -> None:

@@ -316,7 +316,7 @@ def request_text(policy: str, sample_size: int | None, guarantee: Mapping[str, A
 def _refused(facts: DecisionFacts) -> tuple[str, ...]:
     sentence = facts.reason_sentence
     first = f"The job was **not placed**: {sentence[:1].lower()}{sentence[1:]}"
-    if facts.reason_code in {"InfeasibleTarget", "CostExceeded"}:
+    if facts.reason_code in {"InfeasibleTarget", "CostExceeded", "QuotaExceeded"}:
         detail = facts.reason_detail
         return (first, f"{detail[:1].upper()}{detail[1:]}.") if detail else (first,)
     units = formats.plural(facts.units, "unit")

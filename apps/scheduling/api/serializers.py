@@ -19,6 +19,9 @@ from apps.workloads.api.serializers import ReasonSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 
+_NO_POLICY = (
+    "Null: the quota, the admission control or sizing refused the job before a policy ran."
+)
 OUTCOMES = [(outcome.value, outcome.value) for outcome in Outcome]
 
 
@@ -82,10 +85,10 @@ class DecisionSerializer(serializers.Serializer[Any]):
     units_before = serializers.IntegerField(
         help_text="Units of a running job that was given more; 0: it was waiting."
     )
-    sample = DecisionSampleSerializer()
+    sample = DecisionSampleSerializer(allow_null=True, help_text=_NO_POLICY)
     copy_age = CopyAgeSerializer()
     dropped = serializers.DictField(child=serializers.IntegerField())
-    guarantee = GuaranteeSerializer()
+    guarantee = GuaranteeSerializer(allow_null=True, help_text=_NO_POLICY)
     rank = serializers.FloatField(allow_null=True)
     predicted = serializers.DictField()
     waited_seconds = serializers.FloatField(allow_null=True, help_text="Wall time.")
@@ -186,36 +189,44 @@ def represent_decision(decision: Decision) -> dict[str, Any]:
         "units": decision.units,
         "units_won": decision.units_won,
         "units_before": decision.units_before,
-        "sample": {
-            "size": decision.sample_size,
-            "units_examined": decision.examined,
-            "units_eligible": decision.eligible,
-            "servers_total": decision.servers_total,
-            "commit_retries": decision.commit_retries,
-            "elapsed_seconds": decision.elapsed_s,
-        },
+        "sample": _sample(decision) if decision.is_by_policy else None,
         "copy_age": {
             "seconds": decision.copy_age_s,
             "changes_behind": decision.changes_behind,
         },
         "dropped": decision.dropped,
-        "guarantee": {
-            "statement": statement(
-                decision.examined,
-                decision.eligible,
-                decision.rank_threshold,
-                decision.probability,
-                decision.units_won,
-            ),
-            "rank_threshold": decision.rank_threshold,
-            "probability": decision.probability,
-            "assumption": "uniform, independent sampling" if decision.probability else None,
-            "requested": decision.guarantee,
-        },
+        "guarantee": _guarantee(decision) if decision.is_by_policy else None,
         "rank": decision.rank,
         "predicted": decision.predicted,
         "waited_seconds": decision.waited_s,
         "candidates_url": f"/api/v1/decisions/{decision.pk}/candidates/",
+    }
+
+
+def _sample(decision: Decision) -> dict[str, Any]:
+    return {
+        "size": decision.sample_size,
+        "units_examined": decision.examined,
+        "units_eligible": decision.eligible,
+        "servers_total": decision.servers_total,
+        "commit_retries": decision.commit_retries,
+        "elapsed_seconds": decision.elapsed_s,
+    }
+
+
+def _guarantee(decision: Decision) -> dict[str, Any]:
+    return {
+        "statement": statement(
+            decision.examined,
+            decision.eligible,
+            decision.rank_threshold,
+            decision.probability,
+            decision.units_won,
+        ),
+        "rank_threshold": decision.rank_threshold,
+        "probability": decision.probability,
+        "assumption": "uniform, independent sampling" if decision.probability else None,
+        "requested": decision.guarantee,
     }
 
 

@@ -101,6 +101,11 @@ class Decision(models.Model):
     def __str__(self) -> str:
         return f"{self.job_id} {self.outcome}"
 
+    @property
+    def is_by_policy(self) -> bool:
+        """Whether a policy ran: not if sizing, the quota or the admission control refused it."""
+        return self.examined > 0 or self.elapsed_s > 0.0
+
 
 class DecisionBatch(models.Model):
     """The inputs of one call of a policy, apart from the cluster; replays of its decisions use it.

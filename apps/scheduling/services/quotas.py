@@ -142,7 +142,7 @@ def _refused(ready: SizedJob, detail: str, snapshot: Snapshot, free: int) -> Ref
     return Refused(
         ready.request.job,
         RefusalReason.QUOTA_EXCEEDED,
-        {"quota": free},
+        {"quota": free} if free else {},
         detail=detail,
         sequence=snapshot.sequence,
     )

@@ -16,7 +16,7 @@ class SummaryFacts:
     units_before : of a running job that was given more; 0 = it was waiting
     about : name of the job it is about, if that is another job with an equal request
     cores : sentence about the choice of its cores; "" if there was none
-    dropped : number of units rejected by each filter
+    dropped : number of units rejected by each filter, which may be 0
     """
 
     outcome: str
@@ -54,7 +54,7 @@ def summary(decision: SummaryFacts) -> str:
         ]
     else:
         parts = [f"Not placed: {decision.sentence[:1].lower()}{decision.sentence[1:]}"]
-    if decision.dropped:
+    if any(decision.dropped.values()):
         parts.append(f"Units rejected: {_dropped(decision.dropped)}.")
     if decision.about:
         parts.append(f"Evaluated for {decision.about}, which has an equal request.")
@@ -101,4 +101,6 @@ def _listed(names: Sequence[str], limit: int = 3) -> str:
 
 def _dropped(dropped: Mapping[str, int]) -> str:
     largest_first = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count:,} by {name.replace('_', ' ')}" for name, count in largest_first)
+    return ", ".join(
+        f"{count:,} by {name.replace('_', ' ')}" for name, count in largest_first if count
+    )
