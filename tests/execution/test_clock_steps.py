@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from time import monotonic
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -15,8 +16,11 @@ from apps.inventory.models import CLOCK_UNSEEN_S, Cluster, Server
 from apps.inventory.selectors import cluster_now
 from apps.inventory.services import record_cluster_time, save_clock
 from apps.operations.models import Event as LoggedEvent
+from apps.workloads.models import Job, WaitingShape
+from apps.workloads.services import claim_incomplete, claim_shapes, claim_waiting
 from tests import factories
 from tests.execution.migration_world import cluster, plane
+from tests.scheduling.shapes import shaped
 
 pytestmark = pytest.mark.django_db
 HOUR_S = 3600.0
@@ -69,6 +73,22 @@ def test_the_sweep_reports_the_step_and_cluster_time_continues(by_s: float) -> N
     assert cluster_now() >= expected_s(by_s) + 10.0 * SPEED
     sweep()
     assert len(steps()) == 1
+
+
+def test_waiting_jobs_are_evaluated_at_once_after_a_step_back_and_victims_get_no_units() -> None:
+    refused, new = shaped(), factories.job("new", state="submitted")
+    incomplete: dict[str, Any] = {"state": "running", "units": 1, "units_missing": 1}
+    job, victim = factories.job("job", **incomplete), factories.job("victim", **incomplete)
+    Job.objects.update(placed_at=factories.MOMENT)
+    ahead = database_now() + timedelta(seconds=HOUR_S - 30.0)
+    WaitingShape.objects.update(due_at=ahead, evaluated_at=ahead)
+    Job.objects.update(claimed_until=ahead)
+    Job.objects.filter(pk=victim.pk).update(claimed_until=ahead + timedelta(days=1))
+    step(-HOUR_S)
+    sweep()
+    assert list(claim_shapes(agent="agent-2", limit=9).job_ids) == [refused.pk]
+    assert claim_waiting(agent="agent-2", limit=9) == [new.pk]
+    assert claim_incomplete(agent="agent-2", limit=9) == [job.pk]
 
 
 def test_the_clock_of_the_emulator_is_monotonic_and_bounded() -> None:

@@ -189,7 +189,8 @@ def _heartbeat_limit() -> datetime | None:
 
 def sweep() -> None:
     """Detect and repair silent servers, and launches, migrations and runs without an owner."""
-    inventory.save_clock()
+    if (step_s := inventory.save_clock()) < 0.0:
+        workloads.shift_claims(step_s)
     store_heartbeats()
     if (silent_before := _heartbeat_limit()) is not None:
         inventory.mark_silent_servers(silent_before=silent_before)

@@ -66,24 +66,28 @@ def _anchor(row: Cluster, *, wall_s: float, cluster_s: float, speed: float) -> N
     row.save()
 
 
-def save_clock() -> None:
+def save_clock() -> float:
     """Record the current cluster time, also while no backend reports.
 
     If the wall clock is more than `CLOCK_UNSEEN_S` from the last record, it has stepped, or no
     process ran for so long. Cluster time then continues from what it shows, and an event reports
     the step.
+
+    Returns
+    -------
+    seconds from the last record, if they are reported as a step; below 0 = back; else 0
     """
     with transaction.atomic():
         row, now = selectors.lock_cluster(), database_now()
         if row.speed == 0.0:
-            return
+            return 0.0
         shown_s = row.clock.at(now.timestamp())
         recorded = datetime.fromtimestamp(row.clock.wall(row.recorded_s), UTC)
         step_s = (now - recorded).total_seconds()
         if abs(step_s) <= CLOCK_UNSEEN_S:
             row.seen_cluster_s = shown_s
             row.save(update_fields=["seen_cluster_s"])
-            return
+            return 0.0
         _anchor(row, wall_s=now.timestamp(), cluster_s=shown_s, speed=row.speed)
         data = {
             "step_s": round(step_s, 3),
@@ -92,6 +96,7 @@ def save_clock() -> None:
             "cluster_s": shown_s,
         }
         record_events([NewEvent(Topic.CLUSTER, selectors.STEP_EVENT, str(row.id), data)], at=now)
+    return step_s
 
 
 def record_cluster_time(*, cluster_s: float) -> None:

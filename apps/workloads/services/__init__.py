@@ -23,6 +23,7 @@ from apps.workloads.services.changes import (
     set_held,
     update_job,
 )
+from apps.workloads.services.clock_steps import shift_claims
 from apps.workloads.services.decisions import (
     PlacedJob,
     fail_waiting,
@@ -139,6 +140,7 @@ __all__ = [
     "set_array_limit",
     "set_constraints",
     "set_held",
+    "shift_claims",
     "start_running",
     "store_jobs",
     "submit_array",

@@ -1,0 +1,47 @@
+"""Claims and due times after the wall clock of the database was set back."""
+
+from typing import Final
+
+from django.db import transaction
+
+from apps.common.infrastructure.database import fetch_rows
+from apps.workloads.models import OPEN_STATES
+from apps.workloads.services.waiting import CLAIM_S
+
+# claimed before the step, or not to be claimed until a job has stopped (`end_growth`)
+_JOBS: Final = """
+SELECT id FROM workloads_job
+WHERE state = ANY(%s) AND claimed_until > clock_timestamp() + make_interval(secs => %s)
+ORDER BY id FOR NO KEY UPDATE
+"""
+_SHIFT_JOBS: Final = """
+UPDATE workloads_job SET claimed_until = claimed_until + make_interval(secs => %s)
+WHERE id = ANY(%s) RETURNING id
+"""
+_SHAPES: Final = """
+SELECT id FROM workloads_waitingshape WHERE evaluated_at > clock_timestamp()
+ORDER BY key FOR NO KEY UPDATE
+"""
+_SHIFT_SHAPES: Final = """
+UPDATE workloads_waitingshape AS s
+SET evaluated_at = s.evaluated_at + by.step, due_at = s.due_at + by.step,
+    claimed_until = s.claimed_until + by.step
+FROM (SELECT make_interval(secs => %s) AS step) AS by
+WHERE s.id = ANY(%s) RETURNING s.id
+"""
+
+
+def shift_claims(step_s: float) -> None:
+    """Move the claims of jobs and the times of shapes that were stored before the clock stepped.
+
+    Else nobody would evaluate them until the clock has caught up.
+
+    Parameters
+    ----------
+    step_s : wall seconds of the step, below 0
+    """
+    with transaction.atomic():
+        jobs = [job for (job,) in fetch_rows(_JOBS, [list(OPEN_STATES), CLAIM_S])]
+        fetch_rows(_SHIFT_JOBS, [step_s, jobs])
+        shapes = [shape for (shape,) in fetch_rows(_SHAPES)]
+        fetch_rows(_SHIFT_SHAPES, [step_s, shapes])
