@@ -13,8 +13,10 @@ from apps.emulation.core.draws import SINGLE_NODE
 from apps.scheduling.core.admission.arq import ArqAdmission
 from apps.scheduling.core.admission.by_bucket import BucketAdmission
 from apps.scheduling.core.admission.types import Applicant
+from apps.scheduling.core.tarcil import encoding
 from apps.testbed.core.replay.clusters import synthetic_cluster
 from apps.testbed.core.replay.model import ProfileSource, ReplayOptions
+from apps.testbed.core.replay.summary import Holds
 from apps.testbed.core.replay.workloads import Application, workload
 from apps.testbed.core.reproduction import PAPERS, paragon, quasar, tarcil
 from apps.testbed.core.reproduction.replays import Replayed, Scenario, Variant, replayed
@@ -189,6 +191,23 @@ def test_jobs_that_never_meet_have_the_quality_of_an_idle_server(pair: Replayed)
     assert pair.qualities(0.0).quality.tolist() == pytest.approx([code / 1e20], abs=1e-9)
     assert pair.qualities(0.0).is_enough.tolist() == [True]
     assert pair.qualities(3000.0).quality.size == 0
+
+
+def test_only_the_units_of_other_jobs_lower_the_quality_of_a_unit(pair: Replayed) -> None:
+    (server,) = pair.holds.server[pair.holds.job == 0]
+    alone = Holds(*(np.array([each]) for each in (server, 1, 0.0, 10.0, 0)))
+    beside = replace(pair, holds=alone._replace(units=np.array([4]))).qualities(5.0)
+    idle = replace(pair, holds=alone).qualities(5.0)
+    assert beside.quality.tolist() == idle.quality.tolist() * 4
+    assert beside.is_enough.tolist() == [True] * 4
+    two = Holds(np.full(2, server), np.full(2, 4), np.zeros(2), np.full(2, 10.0), np.arange(2))
+    shared = replace(pair, holds=two).qualities(5.0)
+    demand = encoding.demand(pair.truths[0].caused)
+    others = 4 * pair.truths[0].caused / (pair.emulated.topology.server_units[server] - 1)
+    quality = encoding.quality(np.minimum(others, 100.0)[None, :], demand.order)
+    close = encoding.closeness(quality, demand.target, encoding.Form.NEAREST).shares()
+    assert shared.quality.tolist() == pytest.approx(close.tolist() * 8)
+    assert shared.quality[0] != beside.quality[0]
 
 
 def test_cores_near_the_best_platform_are_counted(pair: Replayed) -> None:

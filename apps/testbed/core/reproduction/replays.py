@@ -125,19 +125,21 @@ class Replayed:
     def qualities(self, at_s: float) -> UnitQualities:
         """Rate every unit held at a time for the job that holds it (Tarcil Eq. 3-5, T2).
 
-        By the true scores; the monotone form, so that Q = 1 is exactly good enough.
+        By the true scores, and the units of other jobs only; the monotone form, so that Q = 1 is
+        exactly good enough.
         """
         now = (self.holds.from_s <= at_s) & (at_s < self.holds.to_s)
         server, units = self.holds.server[now], self.holds.units[now]
         truths = [self.truths[a] for a in self.load.application[self.holds.job[now]].tolist()]
         caused = np.array([truth.caused for truth in truths]).reshape(-1, N_SOURCES)
         total = np.zeros((self.emulated.topology.server_id.size, N_SOURCES))
-        np.add.at(total, server, caused * units[:, None])
+        own = caused * units[:, None]
+        np.add.at(total, server, own)
         found = []
-        for s, own, truth in zip(server.tolist(), caused, truths, strict=True):
+        for s, others, truth in zip(server.tolist(), total[server] - own, truths, strict=True):
             size = self.emulated.topology.server_units[s : s + 1]
             demand = encoding.demand(truth.caused)
-            pressure = encoding.pressure((total[s] - own)[None, :], size)
+            pressure = encoding.pressure(others[None, :], size)
             quality = encoding.quality(np.minimum(pressure, 100.0), demand.order)
             close = encoding.closeness(quality, demand.target, encoding.Form.NEAREST)
             enough = encoding.is_at_least(quality, demand.target)
