@@ -19,6 +19,7 @@ from apps.testbed.core.replay.model import ProfileSource, ReplayOptions
 from apps.testbed.core.replay.summary import Holds
 from apps.testbed.core.replay.workloads import Application, workload
 from apps.testbed.core.reproduction import PAPERS, paragon, quasar, tarcil
+from apps.testbed.core.reproduction.figures import Relation
 from apps.testbed.core.reproduction.replays import Replayed, Scenario, Variant, replayed
 
 TRUE = ReplayOptions(profiles=ProfileSource.TRUE)
@@ -181,6 +182,14 @@ def test_figure_10_has_one_to_twenty_agents_at_ten_to_ninety_percent_load() -> N
         for agents in (1, 3, 12, 20)
         for load in (10, 30, 50, 70, 90)
     }
+
+
+def test_figure_15_has_the_largest_loss_of_every_variant() -> None:
+    (figure,) = PAPERS["tarcil"].chosen("15")
+    worst = [each for each in figure.quantities if each.key.endswith("-worst")]
+    assert [each.key for each in worst] == [f"{label}-worst" for label in tarcil.VARIANTS]
+    stated = {each.key: (each.paper, each.relation) for each in worst if each.paper is not None}
+    assert stated == {"tarcil-lsh-worst": (8.0, Relation.AT_MOST)}
 
 
 def test_jobs_that_never_meet_have_the_quality_of_an_idle_server(pair: Replayed) -> None:
