@@ -20,13 +20,12 @@ from django.db import connection
 
 from apps.inventory.core.snapshot import Snapshot
 from apps.inventory.selectors import cluster_now
-from apps.scheduling.core.admission.placing import refused_as
+from apps.scheduling.core.admission.placing import refused_as, within
 from apps.scheduling.core.admission.registry import make_admission
 from apps.scheduling.core.admission.types import (
     ADMITTED,
     FORGET_S,
     Admission,
-    Admitted,
     Applicant,
     Control,
     Delayed,
@@ -83,15 +82,6 @@ def _applicant(ready: SizedJob) -> Applicant:
     return Applicant(ready.request, job.waited_s, run_s, job.profiling_s, job.priority)
 
 
-def _within(ready: SizedJob, verdict: Admitted) -> SizedJob:
-    """Return an admitted job that may use the servers of its verdict only."""
-    if verdict.servers is None:
-        return ready
-    outside = frozenset(np.flatnonzero(~verdict.servers).tolist())
-    request = replace(ready.request, excluded=ready.request.excluded | outside)
-    return replace(ready, request=request)
-
-
 def admitted_by(
     control: Admission,
     snapshot: Snapshot,
@@ -115,7 +105,8 @@ def admitted_by(
         if isinstance(verdict, Delayed):
             refused.append((each, refused_as(verdict, each.request.job, snapshot)))
         else:
-            admitted.append(_within(each, verdict))
+            request = within(each.request, verdict)
+            admitted.append(each if request is each.request else replace(each, request=request))
     return admitted, refused
 
 

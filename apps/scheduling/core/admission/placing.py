@@ -1,45 +1,47 @@
 """Decisions of a policy on the jobs that an admission control admits."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Snapshot
+from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.admission.types import Admitted, Delayed
-from apps.scheduling.core.reservations.gangs import without_units
-from apps.scheduling.core.types import Placed, Refused
+from apps.scheduling.core.types import Placed, Refused, Request
 
-Place = Callable[[Snapshot, list[int]], list[Placed | Refused]]
+Place = Callable[[Snapshot, Sequence[Request]], list[Placed | Refused]]
 
 
 def place_admitted(
-    verdicts: Sequence[Admitted | Delayed], jobs: Sequence[str], snapshot: Snapshot, place: Place
+    verdicts: Sequence[Admitted | Delayed],
+    requests: Sequence[Request],
+    snapshot: Snapshot,
+    place: Place,
 ) -> list[Placed | Refused]:
-    """Return one outcome per job, in order.
+    """Return one outcome per request, in order.
 
-    Jobs that may use the same servers are one batch of the policy; the others see their use.
-
-    Parameters
-    ----------
-    place : decides on jobs by position, on a snapshot
+    The admitted ones are one batch of the policy, so later ones see the use of earlier ones.
     """
-    outcomes: dict[int, Placed | Refused] = {}
-    groups: dict[bytes, tuple[Bools | None, list[int]]] = {}
-    for position, verdict in enumerate(verdicts):
-        if isinstance(verdict, Delayed):
-            outcomes[position] = refused_as(verdict, jobs[position], snapshot)
-        else:
-            key = b"" if verdict.servers is None else np.packbits(verdict.servers).tobytes()
-            groups.setdefault(key, (verdict.servers, []))[1].append(position)
-    taken = np.zeros(snapshot.unit_free.size, dtype=np.bool_)
-    for servers, positions in groups.values():
-        hidden = taken if servers is None else taken | ~servers[snapshot.topology.unit_server]
-        seen = without_units(snapshot, hidden) if hidden.any() else snapshot
-        for position, outcome in zip(positions, place(seen, positions), strict=True):
-            outcomes[position] = outcome
-            if isinstance(outcome, Placed):
-                taken[outcome.units] = True
-    return [outcomes[position] for position in range(len(jobs))]
+    admitted = [
+        within(request, verdict)
+        for request, verdict in zip(requests, verdicts, strict=True)
+        if isinstance(verdict, Admitted)
+    ]
+    placed = iter(place(snapshot, admitted) if admitted else ())
+    return [
+        next(placed)
+        if isinstance(verdict, Admitted)
+        else refused_as(verdict, request.job, snapshot)
+        for request, verdict in zip(requests, verdicts, strict=True)
+    ]
+
+
+def within(request: Request, verdict: Admitted) -> Request:
+    """Return the request of an admitted job, for the servers of its verdict only."""
+    if verdict.servers is None:
+        return request
+    outside = frozenset(np.flatnonzero(~verdict.servers).tolist())
+    return replace(request, excluded=request.excluded | outside)
 
 
 def refused_as(delayed: Delayed, job: str, snapshot: Snapshot) -> Refused:

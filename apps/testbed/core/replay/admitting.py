@@ -1,19 +1,17 @@
 """The admission control of a replay."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Shorts, Snapshot
-from apps.scheduling.core.admission.placing import place_admitted
+from apps.scheduling.core.admission.placing import Place, place_admitted
 from apps.scheduling.core.admission.registry import make_admission
 from apps.scheduling.core.admission.types import Applicant, Delayed
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
-from apps.scheduling.core.types import Placed, Refused, Request
+from apps.scheduling.core.types import Placed, Refused
 from apps.testbed.core.replay.model import ReplayOptions
-
-Place = Callable[[Snapshot, Sequence[Request]], list[Placed | Refused]]
 
 
 class Admitting:
@@ -51,10 +49,4 @@ class Admitting:
             for request, verdict in zip(requests, verdicts, strict=True)
             if isinstance(verdict, Delayed)
         }
-        outcomes = place_admitted(
-            verdicts,
-            [request.job for request in requests],
-            view,
-            lambda seen, positions: place(seen, [requests[i] for i in positions]),
-        )
-        return outcomes, until_s
+        return place_admitted(verdicts, requests, view, place), until_s

@@ -1,0 +1,67 @@
+"""Decisions on the jobs that an admission control admits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from apps.scheduling.core.admission.placing import place_admitted, within
+from apps.scheduling.core.admission.types import ADMITTED, Admitted, Delayed
+from apps.scheduling.core.baselines import paragon_greedy
+from apps.scheduling.core.policies import at_random, least_loaded
+from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
+from tests.scheduling.core.clusters import idle, request, topology
+
+N = 10
+FIRST = Admitted(np.array([True, False]))
+LATER = Delayed(RefusalReason.WAITING_FOR_BUCKET, "its units will be free soon", 5.0)
+
+
+def placed(
+    policy: Policy, requests: Sequence[Request], verdicts: Sequence[Admitted | Delayed]
+) -> list[Placed | Refused]:
+    """Outcomes on two idle servers of four units."""
+    rng = np.random.default_rng(1)
+    return place_admitted(
+        verdicts,
+        requests,
+        idle(topology((4, 4))),
+        lambda snapshot, admitted: policy.place(snapshot, admitted, rng),
+    )
+
+
+def servers(outcome: Placed | Refused) -> list[int]:
+    assert isinstance(outcome, Placed)
+    return (outcome.units // 4).tolist()
+
+
+@pytest.mark.parametrize(("caused", "server"), [(0.0, 0), (100.0, 1)])
+def test_jobs_with_other_servers_see_the_interference_of_those_before(
+    caused: float, server: int
+) -> None:
+    noisy = request(job="1", caused=np.full(N, caused))
+    sensitive = request(job="2", tolerated=np.full(N, 10.0), platform_speed=np.array([1.0, 0.5]))
+    first, second = placed(paragon_greedy(), [noisy, sensitive], [FIRST, ADMITTED])
+    assert (servers(first), servers(second)) == ([0], [server])
+
+
+def test_jobs_with_other_servers_see_the_memory_of_those_before() -> None:
+    large = [request(job=str(i), unit_memory_bytes=10e9) for i in range(3)]
+    *others, last = placed(least_loaded(), large, [FIRST, ADMITTED, ADMITTED])
+    assert [servers(each) for each in others] == [[0], [1]]
+    assert isinstance(last, Refused)
+    assert last.reason is RefusalReason.CAPACITY_SHORT
+
+
+def test_a_delayed_job_keeps_its_place_among_the_outcomes() -> None:
+    one = request(job="1")
+    delayed, other = placed(at_random(), [one, request(job="2")], [LATER, FIRST])
+    assert isinstance(delayed, Refused)
+    assert (delayed.job, delayed.reason) == ("1", RefusalReason.WAITING_FOR_BUCKET)
+    assert servers(other) == [0]
+
+
+def test_a_request_keeps_the_servers_that_it_excludes() -> None:
+    spec = request(job="1", excluded=frozenset({0}))
+    assert within(spec, FIRST).excluded == frozenset({0, 1})
+    assert within(spec, ADMITTED) is spec
