@@ -1,16 +1,16 @@
 """The admission control of a replay."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Shorts, Snapshot
 from apps.scheduling.core.admission.placing import Place, place_admitted
 from apps.scheduling.core.admission.registry import make_admission
-from apps.scheduling.core.admission.types import Applicant, Delayed
+from apps.scheduling.core.admission.types import ADMITTED, Applicant, Delayed
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
-from apps.scheduling.core.types import Placed, Refused
+from apps.scheduling.core.types import Placed, Refused, Request
 from apps.testbed.core.replay.model import ReplayOptions
 
 
@@ -35,18 +35,25 @@ class Admitting:
     def place(
         self,
         view: Snapshot,
-        applicants: Sequence[Applicant],
+        requests: Sequence[Request],
+        applicants: Mapping[str, Applicant],
         now: float,
         place: Place,
     ) -> tuple[list[Placed | Refused], dict[str, float]]:
-        """Return one outcome per applicant, and when those are evaluated again that wait."""
-        requests = [each.request for each in applicants]
+        """Return one outcome per request, and when those are evaluated again that wait.
+
+        Parameters
+        ----------
+        applicants : by job; the other jobs are admitted
+        """
         if self._control is None:
             raise ValueError("this replay has no admission control")
-        verdicts = self._control.evaluate(applicants, view, self._facts, now)
+        found = self._control.evaluate([*applicants.values()], view, self._facts, now)
+        verdicts = dict(zip(applicants, found, strict=True))
         until_s = {
-            request.job: verdict.until_s
-            for request, verdict in zip(requests, verdicts, strict=True)
+            job: verdict.until_s
+            for job, verdict in verdicts.items()
             if isinstance(verdict, Delayed)
         }
-        return place_admitted(verdicts, requests, view, place), until_s
+        in_order = [verdicts.get(request.job, ADMITTED) for request in requests]
+        return place_admitted(in_order, requests, view, place), until_s

@@ -9,6 +9,7 @@ import numpy as np
 from apps.scheduling.core.cluster.copy import ChangeKind, ClusterCopy
 from apps.scheduling.core.cluster.in_memory_store import Committed, Conflict, MemoryCluster
 from apps.scheduling.core.types import Placed, Request
+from apps.testbed.core.replay.model import ReplayOptions
 
 FREES: Final = frozenset({ChangeKind.RELEASE, ChangeKind.OPEN})  # changes that add free units
 
@@ -112,3 +113,15 @@ class SoleAgent(Agent):
         """Note the last release."""
         self.released = max(self.released, self._cluster.released)
         self._read = self._cluster.sequence
+
+
+def agents_of(
+    cluster: MemoryCluster, options: ReplayOptions, rng: np.random.Generator
+) -> Sequence[Agent]:
+    """Return the agents of a run."""
+    if options.has_sole_agent:
+        return [SoleAgent(cluster, rng)]
+    copies = (ClusterCopy(cluster.topology, is_compiled=True) for _ in range(options.agents))
+    return [
+        Agent(cluster, copy, rng, sync_s=options.sync_s, jitter=options.jitter) for copy in copies
+    ]

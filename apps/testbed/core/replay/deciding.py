@@ -2,23 +2,24 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Shorts, Snapshot
 from apps.scheduling.core.admission.types import Applicant
-from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.sizing.sizes import Infeasible
 from apps.scheduling.core.starts.wakes import needs_of
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
 from apps.testbed.core.replay.admitting import Admitting
-from apps.testbed.core.replay.agents import Agent, SoleAgent
+from apps.testbed.core.replay.agents import agents_of
+from apps.testbed.core.replay.batches import Batch, Decided
 from apps.testbed.core.replay.demand import LazyFacts, Shape, SizedRequest
-from apps.testbed.core.replay.model import Admission, ReplayOptions
+from apps.testbed.core.replay.growing import Growing, missing_units
+from apps.testbed.core.replay.model import Admission
 from apps.testbed.core.replay.waiting import Refusal, WaitingShapes
 from apps.workloads.core.shapes import Needs, WaitsFor
 
@@ -27,31 +28,6 @@ if TYPE_CHECKING:
 
 CONFLICT: Final = "other agents were faster in all attempts"
 NO_SERVER: Final = "no platform of the cluster can hold the job"
-
-
-class _Decided(NamedTuple):
-    job: int
-    sized: SizedRequest
-    placed: Placed
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Jobs in the hands of an agent.
-
-    Attributes
-    ----------
-    keys : shape of each job
-    waited : shapes that waited before
-    proposals : decisions to commit
-    refused : jobs that must wait, with their refusal
-    """
-
-    keys: dict[int, Shape]
-    waited: set[Shape]
-    proposals: list[_Decided] = field(default_factory=list)
-    refused: list[tuple[int, Refusal]] = field(default_factory=list)
-    attempt: int = 0
 
 
 class Deciding:
@@ -68,12 +44,14 @@ class Deciding:
         options, rng = loop.options, np.random.default_rng(agent_seed)
         self._loop, self._cluster, self._policy, self._options = loop, cluster, policy, options
         self._rng = np.random.default_rng(policy_seed)
-        self._agents = _agents(cluster, options, rng)
-        self._pending: dict[int, _Batch] = {}  # by agent, until its `free_s`
+        self._agents = agents_of(cluster, options, rng)
+        self._pending: dict[int, Batch] = {}  # by agent, until its `free_s`
         self._turn = 0
         self._released = 0  # change-log number of the last release
         self._new: list[tuple[float, int, Shape]] = []
         self._waiting = WaitingShapes()
+        self._growing = Growing(loop, options.batch)
+        self._has_grown = False  # the last batch; read if a batch is one job
         self._line: deque[int] = deque()
         self._at_once = options.batch if options.together else 1  # jobs of the line
         self._blocked: Refusal | None = None  # why the first of the line waits
@@ -113,13 +91,13 @@ class Deciding:
 
     def next_s(self) -> float:
         """Time at which an agent commits, or reads of capacity that waiting jobs may use."""
-        if not (self._pending or self._line or len(self._waiting)):
+        if not (self._pending or self._has_jobs):
             return float("inf")
         times = [self._agents[agent].free_s for agent in self._pending]
         times += [each[0] for each in self._timers[:1]]
         if self._is_blocked_by_old_news:
             times.append(min(agent.read_s for agent in self._agents))
-        if len(self._waiting):
+        if len(self._waiting) or self._growing:
             times += [
                 max(agent.read_s, agent.free_s)
                 for agent in self._agents
@@ -129,7 +107,7 @@ class Deciding:
 
     @property
     def _has_jobs(self) -> bool:
-        return bool(self._new or self._line or len(self._waiting))
+        return bool(self._new or self._line or len(self._waiting) or self._growing)
 
     @property
     def _is_blocked_by_old_news(self) -> bool:
@@ -153,9 +131,8 @@ class Deciding:
         """Let idle agents take jobs until there are none, or no agent is idle."""
         while self._timers and self._timers[0][0] <= now:
             self._waiting.wake(heappop(self._timers)[1])
-        take = self._take_first if self._is_fifo else self._take_shapes
         while len(self._pending) < len(self._agents) and self._has_jobs:
-            taken = take(now)
+            taken = self._take(now)
             if taken is None:
                 return
             agent, batch = taken
@@ -163,13 +140,53 @@ class Deciding:
             facts, sized = LazyFacts(view), []
             for job in batch.keys:
                 found = self._loop.source.request(job, now, facts)
+                if job in batch.growing:
+                    found = missing_units(batch.growing[job], found, view.topology)
                 if not isinstance(found, Infeasible):
                     sized.append((job, found))
                 elif self._give_up(batch, job, found, view.sequence) and self._is_fifo:
                     break
             self._attempt(agent, batch, sized, now)
 
-    def _take_first(self, now: float) -> tuple[int, _Batch] | None:
+    def _take(self, now: float) -> tuple[int, Batch] | None:
+        """Take the jobs of the next batch: running jobs that lack units come first.
+
+        If a batch is one job, they and the others take turns.
+        """
+        others = self._take_first if self._is_fifo else self._take_shapes
+        if self._options.batch == 1:
+            takes = (others, self._take_incomplete)[:: 1 if self._has_grown else -1]
+            taken = next(filter(None, (take(now) for take in takes)), None)
+            if taken is not None:
+                self._has_grown = bool(taken[1].growing)
+            return taken
+        taken = others(now)
+        if taken is None:
+            return self._take_incomplete(now)
+        return taken[0], self._with_growing(*taken)
+
+    def _take_incomplete(self, now: float) -> tuple[int, Batch] | None:
+        """Take running jobs that lack units."""
+        if not self._growing:
+            return None
+        idle = [i for i in range(len(self._agents)) if i not in self._pending]
+        for _ in idle:
+            number = self._in_turn(idle)
+            if self._agents[number].released < self._released:
+                self._agents[number].follow(now)
+            batch = self._with_growing(number, Batch({}, set()))
+            if batch.growing:
+                return number, batch
+        return None
+
+    def _with_growing(self, number: int, batch: Batch) -> Batch:
+        """Add running jobs that lack units to a batch; they come first."""
+        taken = {job for each in self._pending.values() for job in each.growing}
+        batch.growing = self._growing.take(self._agents[number], taken)
+        batch.keys = {**dict.fromkeys(batch.growing, ()), **batch.keys}
+        return batch
+
+    def _take_first(self, now: float) -> tuple[int, Batch] | None:
         """Take the first jobs of the line, unless one was refused since the last release."""
         if self._is_blocked_by_old_news and any(a.read_s <= now for a in self._agents):
             self._blocked = None
@@ -178,9 +195,9 @@ class Deciding:
         agent = self._in_turn(range(len(self._agents)))
         self._agents[agent].follow(now)
         count = min(self._at_once, len(self._line))
-        return agent, _Batch({self._line.popleft(): () for _ in range(count)}, set())
+        return agent, Batch({self._line.popleft(): () for _ in range(count)}, set())
 
-    def _take_shapes(self, now: float) -> tuple[int, _Batch] | None:
+    def _take_shapes(self, now: float) -> tuple[int, Batch] | None:
         """Take new jobs, else waiting jobs that freed capacity may let start."""
         idle = [i for i in range(len(self._agents)) if i not in self._pending]
         keys: dict[int, Shape] = {}
@@ -191,10 +208,10 @@ class Deciding:
         if keys:
             agent = self._in_turn(idle)
             self._agents[agent].follow(now)
-            return agent, _Batch(keys, set())
+            return agent, Batch(keys, set())
         return self._take_woken(idle, now) if len(self._waiting) else None
 
-    def _take_woken(self, idle: Sequence[int], now: float) -> tuple[int, _Batch] | None:
+    def _take_woken(self, idle: Sequence[int], now: float) -> tuple[int, Batch] | None:
         for _ in idle:
             number = self._in_turn(idle)
             agent = self._agents[number]
@@ -211,7 +228,7 @@ class Deciding:
             )
             if groups:
                 keys = {job: key for key, jobs in groups for job in jobs}
-                return number, _Batch(keys, {key for key, _ in groups})
+                return number, Batch(keys, {key for key, _ in groups})
             agent.swept = agent.released
         return None
 
@@ -220,43 +237,57 @@ class Deciding:
         return idle[(self._turn - 1) % len(idle)]
 
     def _attempt(
-        self, agent: int, batch: _Batch, sized: Sequence[tuple[int, SizedRequest]], now: float
+        self, agent: int, batch: Batch, sized: Sequence[tuple[int, SizedRequest]], now: float
     ) -> None:
         """Decide on jobs; the commit follows after the time that the decisions take."""
         if not sized:
             self._finish(batch)
             return
         view = self._agents[agent].copy.snapshot()
-        until_s: dict[str, float] = {}
         sized = [(job, self._as_patient(job, each, now)) for job, each in sized]
-        if self._admitting.is_on:
-            applicants = [self._applicant(job, each, now) for job, each in sized]
-            outcomes, until_s = self._admitting.place(view, applicants, now, self._place)
-        else:
-            outcomes = self._place(view, [each.request for _, each in sized])
-        batch.proposals = []
+        outcomes, until_s = self._outcomes(batch, view, sized, now)
+        batch.proposals, batch.sequence = [], view.sequence
         for (job, each), outcome in zip(sized, outcomes, strict=True):
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, Placed):
+                batch.proposals.append(Decided(job, each, outcome))
+            elif job in batch.growing:
+                batch.growing[job].evaluated = batch.sequence
+            else:
+                again_s = until_s.get(outcome.job, np.inf)
+                if outcome.waits_for_better and outcome.job not in until_s:
+                    again_s = self._patient_until_s(job, each)
                 needs = needs_of(each.request, outcome.reason)
-                if outcome.waits_for_better:
-                    until_s.setdefault(outcome.job, self._patient_until_s(job, each))
-                why = Refusal(
-                    outcome.reason.value,
-                    outcome.detail,
-                    needs,
-                    view.sequence,
-                    until_s.get(outcome.job, np.inf),
-                )
+                code, text = outcome.reason.value, outcome.detail
+                why = Refusal(code, text, needs, batch.sequence, again_s)
                 self._refuse(batch, job, why)
                 if self._is_fifo:
                     break
-            else:
-                batch.proposals.append(_Decided(job, each, outcome))
         if self._options.decision_s > 0.0:
             self._agents[agent].free_s = now + self._options.decision_s * len(sized)
             self._pending[agent] = batch
         else:
             self._commit(agent, batch, now)
+
+    def _outcomes(
+        self,
+        batch: Batch,
+        view: Snapshot,
+        sized: Sequence[tuple[int, SizedRequest]],
+        now: float,
+    ) -> tuple[list[Placed | Refused], dict[str, float]]:
+        """Return one outcome per job, and when those are evaluated again that wait at admission.
+
+        Running jobs that lack units pass no admission control.
+        """
+        requests = [each.request for _, each in sized]
+        if not self._admitting.is_on:
+            return self._place(view, requests), {}
+        applicants = {
+            each.request.job: self._applicant(job, each, now)
+            for job, each in sized
+            if job not in batch.growing
+        }
+        return self._admitting.place(view, requests, applicants, now, self._place)
 
     def _as_patient(self, job: int, sized: SizedRequest, now: float) -> SizedRequest:
         """Return the request of a job, which says whether it may still wait for better units."""
@@ -276,15 +307,22 @@ class Deciding:
     def _place(self, view: Snapshot, requests: Sequence[Request]) -> list[Placed | Refused]:
         return self._policy.place(view, requests, self._rng)
 
-    def _commit(self, number: int, batch: _Batch, now: float) -> None:
+    def _commit(self, number: int, batch: Batch, now: float) -> None:
         """Commit the proposals; losers are decided again on a fresh copy, then wait."""
         agent, again = self._agents[number], []
+        batch.proposals = [
+            each
+            for each in batch.proposals
+            if each.job not in batch.growing
+            or self._growing.is_waiting(each.job, batch.growing[each.job])
+        ]
         results = agent.commit([(each.placed, each.sized.request) for each in batch.proposals])
-        for (job, sized, placed), result in zip(batch.proposals, results, strict=True):
+        for decided, result in zip(batch.proposals, results, strict=True):
+            job, sized, placed = decided
             is_committed = isinstance(result, Committed)
             self._loop.settle(placed, is_committed=is_committed, now=now)
             if isinstance(result, Committed):
-                self._loop.start(job, sized, result, now)
+                self._give(batch, decided, result, now)
             else:
                 self._loop.records[job].conflicts += 1
                 again.append((job, sized))
@@ -295,17 +333,31 @@ class Deciding:
             self._attempt(number, batch, again, now)
             return
         for job, _ in again:
+            if job in batch.growing:
+                continue  # it is evaluated again at once
             code = RefusalReason.COMMIT_CONFLICT.value
             self._refuse(batch, job, Refusal(code, CONFLICT, None, agent.copy.sequence))
         self._finish(batch)
 
-    def _finish(self, batch: _Batch) -> None:
+    def _give(self, batch: Batch, decided: Decided, won: Committed, now: float) -> None:
+        """Start a job on the units that it won, or let it grow by them."""
+        job, sized, placed = decided
+        if job in batch.growing:
+            self._loop.grow(job, won, now)
+        else:
+            self._loop.start(job, sized, won, now, wanted=placed.wanted)
+        running = self._loop.running[job]
+        if not won.lost.size:  # else it is evaluated again at once
+            running.evaluated = batch.sequence
+
+    def _finish(self, batch: Batch) -> None:
         """Let the refused jobs of a batch wait, and shapes without one go on."""
         if self._is_fifo:
             if batch.refused:
                 why = batch.refused[0][1]
                 self._blocked = why if why.needs is not None else None
-                self._line.extendleft(filter(self._waits, reversed(batch.keys)))
+                line = [job for job in batch.keys if job not in batch.growing]
+                self._line.extendleft(filter(self._waits, reversed(line)))
             return
         shapes: dict[Shape, tuple[list[int], Refusal]] = {}
         for job, why in batch.refused:
@@ -317,7 +369,7 @@ class Deciding:
         for key in sorted(batch.waited - shapes.keys()):
             self._waiting.accept(key)
 
-    def _refuse(self, batch: _Batch, job: int, why: Refusal) -> None:
+    def _refuse(self, batch: Batch, job: int, why: Refusal) -> None:
         self._loop.records[job].refusals += 1
         batch.refused.append((job, why))
 
@@ -325,7 +377,7 @@ class Deciding:
         """Whether a job neither runs nor was refused for good."""
         return not self._loop.is_running(job) and self._loop.records[job].failure is None
 
-    def _give_up(self, batch: _Batch, job: int, found: Infeasible, sequence: int) -> bool:
+    def _give_up(self, batch: Batch, job: int, found: Infeasible, sequence: int) -> bool:
         """Refuse a job without a size, for good if a platform could hold it.
 
         Returns whether it waits.
@@ -337,14 +389,3 @@ class Deciding:
         code = RefusalReason.NO_MATCHING_SERVER.value
         self._refuse(batch, job, Refusal(code, NO_SERVER, needs, sequence))
         return True
-
-
-def _agents(
-    cluster: MemoryCluster, options: ReplayOptions, rng: np.random.Generator
-) -> Sequence[Agent]:
-    if options.has_sole_agent:
-        return [SoleAgent(cluster, rng)]
-    copies = (ClusterCopy(cluster.topology, is_compiled=True) for _ in range(options.agents))
-    return [
-        Agent(cluster, copy, rng, sync_s=options.sync_s, jitter=options.jitter) for copy in copies
-    ]

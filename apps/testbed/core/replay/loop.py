@@ -115,6 +115,7 @@ class ReplayLoop:
     ended, events : jobs that ended; starts, ends and phases
     used, units : units in use, and in all
     running : jobs that hold units, in order of their start
+    incomplete : those that lack units
     failures : of servers
     migrating : migrations of a planner
     """
@@ -142,6 +143,7 @@ class ReplayLoop:
             cluster.topology, is_compiled=True, keeps_log=not options.has_sole_agent
         )
         self.running: dict[int, RunningJob] = {}
+        self.incomplete: dict[int, RunningJob] = {}
         self.migrating = Migrating(self, self._cluster, planner)
         self._deciding: Scheduler
         if isinstance(policy, QueueingPolicy):
@@ -183,8 +185,21 @@ class ReplayLoop:
         if self._on_decision is not None:
             self._on_decision(now, placed, is_committed)
 
-    def start(self, job: int, sized: SizedRequest, won: Committed, now: float) -> None:
-        """Start a job on the units that it won."""
+    def start(
+        self,
+        job: int,
+        sized: SizedRequest,
+        won: Committed,
+        now: float,
+        *,
+        wanted: int | None = None,
+    ) -> None:
+        """Start a job on the units that it won.
+
+        Parameters
+        ----------
+        wanted : units that its policy decided on; None = as requested
+        """
         parts = parts_of(won.units, self._cluster.topology.unit_server)
         self.engine.start([self.source.order(job, sized, parts)], now)
         record = self.records[job]
@@ -193,7 +208,11 @@ class ReplayLoop:
             record.started_s = now
         record.asked, record.setting = sized.request.units, sized.speed
         record.holds = (len(self.holds.server), len(parts))
-        self.running[job] = RunningJob(sized.request, [won.allocation], {}, now)
+        lacking = (wanted or sized.request.units) - record.units
+        running = RunningJob(sized.request, [won.allocation], {}, now, lacking)
+        self.running[job] = running
+        if lacking > 0:
+            self.incomplete[job] = running
         for server, units in parts:
             self.hold(job, server, units, now)
         self.events += 1
@@ -203,11 +222,14 @@ class ReplayLoop:
         """Give a running job further units, which work from now on."""
         parts = parts_of(won.units, self._cluster.topology.unit_server)
         self.engine.grow(job, parts, now)
-        self.running[job].allocations.append(won.allocation)
+        running, record = self.running[job], self.records[job]
+        running.allocations.append(won.allocation)
         for server, units in parts:
             self.hold(job, server, units, now)
-        record = self.records[job]
         record.units += int(won.units.size)
+        running.lacking -= int(won.units.size)
+        if not running.lacking:
+            del self.incomplete[job]
         self.migrating.note_layout(job)
         self.events += 1
         self._note_whole(record, now)
@@ -320,6 +342,7 @@ class ReplayLoop:
 
     def _free(self, job: int, now: float) -> None:
         running = self.running.pop(job)
+        self.incomplete.pop(job, None)
         self.migrating.forget(job)
         for part in running.parts.values():
             self._close(part, now)

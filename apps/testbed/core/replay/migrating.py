@@ -44,12 +44,17 @@ class RunningJob:
     allocations : in the cluster; one more for each migration, and for further units
     parts : by server; on both servers during a migration
     since_s : time of the start
+    lacking : units that it was to have, and does not have yet
+    evaluated : change-log number of the copy on which it got further units last, or none; -1 = it
+        is evaluated at once
     """
 
     request: Request
     allocations: list[int]
     parts: dict[int, HeldPart]
     since_s: float
+    lacking: int = 0
+    evaluated: int = -1
 
     def units_on(self, cluster: MemoryCluster, server: int) -> Shorts:
         """(k,) its units on a server."""
@@ -199,6 +204,10 @@ class Migrating:
     def has_changed(self, job: int) -> bool:
         """Whether a job has migrated, or got further units."""
         return job in self.moved or job in self.layouts
+
+    def is_moving(self, job: int) -> bool:
+        """Whether a container of a job is migrating."""
+        return job in self._moving
 
     def forget(self, job: int) -> None:
         """Drop the migration of a job that ended."""
