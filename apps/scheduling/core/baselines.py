@@ -30,7 +30,7 @@ def paragon_sampling(candidates: int = 16) -> AssembledPolicy:
     """
     return AssembledPolicy(
         "paragon_sampling",
-        3,
+        4,
         # R·m units of servers found by hashes of the scores
         sample=hashing.by_hash,
         near=samplers.neighbourhoods,

@@ -1,8 +1,13 @@
 """Paragon's statistical selection: servers drawn by hashes of their scores (P6).
 
 Each source j has its own hash h_j, a variation of SHA-1 with 14 bits. A server has the value
-h_j(t) for what it tolerates in j. A job that causes c probes at b = h_j(c), then at h_j(b), and so
-on: each probe finds the server whose value is the next one at or after b, around the ring.
+h_j(t) for what it tolerates in j, and the servers of a source form a ring in the order of these
+values. A job that causes c probes at b = h_j(c), then at h_j(b), and so on.
+
+The seed of the decision is part of the hashes of probes, and a probe selects a place on a ring on
+which every free unit has the same length. Without the seed, all jobs of an application would have
+the same candidates; with the gaps between the values, of only 100 scores, as lengths, some servers
+would be drawn much more often than others. Either makes a^R wrong, the paper's guarantee.
 """
 
 from functools import lru_cache
@@ -12,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from apps.common.core.interference import N_SOURCES
-from apps.inventory.core.snapshot import Floats, Ints, Singles
+from apps.inventory.core.snapshot import Floats, Ints, Shorts, Singles
 from apps.scheduling.core import chance, samplers
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.filters import Eligibility
@@ -23,10 +28,9 @@ BITS: Final = 14
 PROBES: Final = 4  # per unit to draw, before the rest are drawn uniformly
 
 
-@lru_cache(maxsize=1 << 16)
-def hashed(source: int, value: int) -> int:
-    """Return h_j of a value, 0 .. 2^14 - 1."""
-    digest = sha1(b"%d:%d" % (source, value), usedforsecurity=False).digest()
+def hashed(source: int, value: int, salt: int = 0) -> int:
+    """Return h_j of a value, 0 .. 2^14 - 1; another function for each salt."""
+    digest = sha1(b"%d:%d:%d" % (source, value, salt), usedforsecurity=False).digest()
     return int.from_bytes(digest[:2], "big") >> (16 - BITS)
 
 
@@ -37,24 +41,27 @@ def _table(source: int) -> Ints:
 
 
 class Ring:
-    """Servers in the order of the hash of their tolerance to one source.
+    """Free units of servers in the order of the hash of their tolerance to one source.
 
-    Servers with the same value are equally likely.
+    Parameters
+    ----------
+    tolerance : (n,) of each server to the source
+    free : (n,) its free units, at least one
     """
 
-    def __init__(self, source: int, tolerance: Floats | Singles) -> None:
+    def __init__(self, source: int, tolerance: Floats | Singles, free: Shorts) -> None:
         values = _table(source)[encoding.digits(np.asarray(tolerance, dtype=np.float64))]
         self._order = np.argsort(values, kind="stable")
-        self._values = values[self._order]
+        self._ends = np.cumsum(free[self._order], dtype=np.int64)
 
-    def at(self, probe: int, draw: int) -> int:
-        """Return the position of a server with the first value at or after a probe.
+    def at(self, probe: int, draw: int) -> tuple[int, int]:
+        """Return the server (position) at a probe, and which of its free units.
 
-        ``draw`` is a 64-bit random number that chooses among equals.
+        ``draw`` is a 64-bit random number that divides the 14 bits of a probe further.
         """
-        first = int(np.searchsorted(self._values, probe)) % self._values.size
-        last = int(np.searchsorted(self._values, self._values[first], side="right"))
-        return int(self._order[first + chance.below(draw, last - first)])
+        place = chance.below(probe << 64 - BITS | draw >> BITS, int(self._ends[-1]))
+        turn = int(np.searchsorted(self._ends, place, side="right"))
+        return int(self._order[turn]), int(self._ends[turn]) - 1 - place
 
 
 def by_hash(
@@ -69,28 +76,24 @@ def by_hash(
         drawn = samplers.uniform(state, request, eligibility, count, seed)
         return np.sort(drawn)
     servers = np.flatnonzero(eligibility.servers)
-    rings = [Ring(j, state.server_tolerance[servers, j]) for j in range(N_SOURCES)]
+    free = state.free_count[servers]
+    rings = [Ring(j, state.server_tolerance[servers, j], free) for j in range(N_SOURCES)]
     probes = encoding.digits(request.caused).tolist()
-    taken: dict[int, int] = {}
+    taken: set[tuple[int, int]] = set()
     for turn in range(PROBES * count):
-        source = turn % N_SOURCES
-        probes[source] = hashed(source, probes[source])
-        server = int(servers[rings[source].at(probes[source], chance.word(seed, turn))])
-        if taken.get(server, 0) < state.free_count[server]:
-            taken[server] = taken.get(server, 0) + 1
-        if sum(taken.values()) == count:
+        source, draw = turn % N_SOURCES, chance.word(seed, turn)
+        probes[source] = hashed(source, probes[source], salt=draw)
+        taken.add(rings[source].at(probes[source], draw))
+        if len(taken) == count:
             break
-    return _filled(state, request, eligibility, (_units(state, taken), count), seed)
+    units = np.sort([_unit(state, int(servers[at]), nth) for at, nth in taken])
+    return _filled(state, request, eligibility, (units, count), seed)
 
 
-def _units(state: BatchState, taken: dict[int, int]) -> Ints:
-    """Return the first free units of servers, as many as counted, ascending."""
-    first, size = state.facts.first_unit, state.facts.server_units
-    found = [
-        first[s] + np.flatnonzero(state.unit_free[first[s] : first[s] + size[s]])[:count]
-        for s, count in sorted(taken.items())
-    ]
-    return np.concatenate(found).astype(np.int64)
+def _unit(state: BatchState, server: int, nth: int) -> int:
+    """Return the nth free unit of a server, from 0."""
+    first, size = state.facts.first_unit[server], state.facts.server_units[server]
+    return int(first + np.flatnonzero(state.unit_free[first : first + size])[nth])
 
 
 def _filled(

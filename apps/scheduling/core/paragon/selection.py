@@ -20,7 +20,7 @@ from apps.scheduling.core import chance
 from apps.scheduling.core.batch_state import BatchState
 from apps.scheduling.core.scorers import Scores, speed_steps
 from apps.scheduling.core.tarcil import encoding
-from apps.scheduling.core.types import Request, stored_candidates
+from apps.scheduling.core.types import MAX_UNITS, Request, stored_candidates
 
 LIMIT: Final = 4_000_000  # comparisons of one search: about 20 ms
 STEPS: Final = 1 << 20  # of a score of 1, in the integer keys
@@ -48,12 +48,18 @@ class Search(NamedTuple):
     is_complete: bool
 
 
-def margins(state: BatchState, request: Request, units: Ints) -> Margins:
-    """D1 and D2 of units, which must be ascending. O(n·N). Source: Paragon §3.2 (P5)."""
+def margins(state: BatchState, request: Request, units: Ints, *, most: int = MAX_UNITS) -> Margins:
+    """D1 and D2 of units, which must be ascending. O(n·N). Source: Paragon §3.2 (P5).
+
+    Parameters
+    ----------
+    most : earlier units of the job on a server that count, at most
+    """
     topology = state.snapshot.topology
     servers = topology.unit_server[units]
     size = topology.server_units[servers]
-    nth = (np.arange(units.size) - np.searchsorted(servers, servers))[:, None]
+    nth = np.arange(units.size) - np.searchsorted(servers, servers)
+    nth = np.minimum(nth, most)[:, None]
     added = encoding.pressure(np.broadcast_to(request.caused, (units.size, request.caused.size)),
                               size)  # fmt: skip
     pressures = encoding.pressure(state.server_caused[servers], size)
@@ -164,9 +170,14 @@ def _turns(ordered: Floats, wanted: int, limit: int) -> Ints:
 
 
 def colocation(state: BatchState, request: Request, units: Ints, seed: int) -> Scores:
-    """Score units by Paragon's colocation quality; shown normalised over the units rated."""
+    """Score units by Paragon's colocation quality; shown normalised over the units rated.
+
+    At most m - 1 other units of the job count on a server, however many units are rated: for a
+    job of one unit, all units of a server are equal.
+    """
     servers = state.snapshot.topology.unit_server[units]
-    quality = colocation_quality(margins(state, request, units).neighbours)
+    found = margins(state, request, units, most=request.units - 1)
+    quality = colocation_quality(found.neighbours)
     zero = np.zeros(units.size, dtype=np.int64)
     key = np.stack((_steps(quality), zero, zero, chance.coins(seed, units)), axis=1)
     shown = normalised(quality, float(quality.min()), float(quality.max()))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.scheduling.core import loss
+from apps.scheduling.core.baselines import paragon_sampling
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.copy import Change, ChangeKind, ClusterCopy
 from apps.scheduling.core.filters import eligible
@@ -16,7 +17,7 @@ from apps.scheduling.core.paragon import selection as paragon
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.tarcil.guarantee import miss_probability
 from apps.scheduling.core.types import Placed, Request
-from tests.scheduling.core.clusters import idle, request, topology
+from tests.scheduling.core.clusters import idle, loaded, request, topology
 
 N = 10
 
@@ -178,6 +179,16 @@ def test_the_quality_of_a_colocation_by_hand() -> None:
     assert paragon.colocation_quality(margin).tolist() == [1.0, 0.5, -0.95]
 
 
+def test_for_one_unit_all_units_of_a_server_have_the_same_quality() -> None:
+    state = state_of(copy_with((0, 20.0, 60.0)))
+    units = np.array([1, 2, 3, 4, 5])
+    one = paragon.colocation(state, request(caused=np.full(N, 20.0)), units, 1)
+    assert one.key[:, 0].tolist() == [one.key[0, 0]] * 2 + [one.key[2, 0]] * 3
+    two = paragon.colocation(state, request(2, caused=np.full(N, 20.0)), units, 1)
+    assert two.key[1, 0] > two.key[0, 0]  # the second one of the job fits more closely
+    assert two.key[3, 0] == two.key[4, 0] > two.key[2, 0]
+
+
 def test_the_papers_normalised_quality() -> None:
     shown = paragon.normalised(np.array([-1.2, -1.0, 0.8]), -1.2, 0.8)
     assert shown.tolist() == pytest.approx([0.0, 0.1, 1.0])
@@ -195,14 +206,54 @@ def test_hashes_have_fourteen_bits_and_differ_by_source() -> None:
     assert hashing.hashed(0, 40) == values[0]
 
 
-def test_a_probe_finds_the_next_value_around_the_ring() -> None:
-    scores = np.array([10.0, 40.0, 70.0])
-    values = [hashing.hashed(0, int(score)) for score in scores]
-    ring = hashing.Ring(0, scores)
-    first, middle, last = np.argsort(values).tolist()
-    assert ring.at(values[first], 0) == first
-    assert ring.at(values[first] + 1, 0) == middle
-    assert ring.at(values[last] + 1, 0) == first
+def test_hashes_of_probes_differ_by_salt() -> None:
+    values = [hashing.hashed(0, 40, salt) for salt in range(20)]
+    assert len(set(values)) > 15
+    assert hashing.hashed(0, 40) == values[0]
+
+
+def test_a_ring_has_the_free_units_in_the_order_of_the_hashes() -> None:
+    scores, free = np.array([10.0, 40.0, 70.0]), np.array([1, 3, 4], dtype=np.int32)
+    order = np.argsort([hashing.hashed(0, int(score)) for score in scores])
+    ring = hashing.Ring(0, scores, free)
+    found = [ring.at(i * 2**14 // 8, 0) for i in range(8)]
+    assert [server for server, _ in found] == np.repeat(order, free[order]).tolist()
+    assert sorted(found) == [(s, nth) for s, units in enumerate(free) for nth in range(units)]
+    # the draw divides what 14 bits cannot
+    wide = hashing.Ring(0, np.array([10.0]), np.array([2**16], dtype=np.int32))
+    assert wide.at(0, 0) != wide.at(0, 2**64 - 1)
+
+
+def test_every_free_unit_is_a_candidate_with_the_same_probability() -> None:
+    cluster = topology((2, 6) * 20)
+    snapshot = replace(idle(cluster), server_tolerance=np.tile(
+        np.linspace(0.0, 100.0, 40, dtype=np.float32)[:, None], (1, N)))  # fmt: skip
+    state = BatchState.of(snapshot, TopologyFacts(cluster), writable=False)
+    spec = request()
+    found = eligible(state, spec)
+    drawn = np.concatenate([hashing.by_hash(state, spec, found, 16, seed) for seed in range(500)])
+    counts = np.bincount(drawn, minlength=160)
+    # 500 draws of 16 of 160 units: 50 each, deviation 6.7; the most of 160 by chance
+    assert (abs(counts - 50) < 4.5 * 6.7).all()
+
+
+def test_the_stored_probability_is_the_share_of_choices_outside_the_best_fifth() -> None:
+    cluster, rng = topology((4, 8, 16) * 60), np.random.default_rng(3)
+    snapshot = loaded(cluster, 0.7, rng)
+    policy, outcomes = paragon_sampling(), []
+    programs = [rng.uniform(0.0, 90.0, N) for _ in range(40)]  # each places ten jobs
+    for number in range(400):
+        spec = request(caused=programs[number % 40], measure_rank=True)
+        (outcome,) = policy.place(snapshot, [spec], rng)
+        assert isinstance(outcome, Placed)
+        outcomes.append(outcome)
+    ranks = np.array([outcome.ranks[0] for outcome in outcomes])
+    stored = outcomes[0].probability
+    assert stored == pytest.approx(0.8**16)
+    # 400 decisions: a deviation of 0.8 points
+    assert abs((ranks < 0.8).mean() - stored) < 0.05
+    # the mean of the best of 16 is 16/17, with a deviation of 0.0028
+    assert abs(ranks.mean() - 16 / 17) < 4 * 0.0028
 
 
 def test_hashed_candidates_are_free_units_without_repetition() -> None:
