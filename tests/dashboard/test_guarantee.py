@@ -55,7 +55,7 @@ def test_live_quality_takes_ranked_one_unit_decisions_of_the_size_and_the_policy
 
 
 def test_ranks_of_other_policies_say_nothing_about_a_decision() -> None:
-    """Those of hashed candidates do not follow x^R."""
+    """They may not follow x^R."""
     job = factories.job()
     for rank in np.linspace(0.01, 0.2, sampling.ENOUGH_RANKS):
         factories.decision(job, rank=rank, policy="paragon_sampling")

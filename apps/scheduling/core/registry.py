@@ -189,7 +189,7 @@ POLICIES: Final[dict[str, Entry]] = {
     "paragon_sampling": Entry(
         baselines.paragon_sampling,
         "Paragon §3.3 (P6)",
-        "sign(sum (t - c)) (1 - ||t - c|| / 10) of R hashed candidates",
+        "1 - ||t - c|| / 10 of R hashed candidates; -||t - c|| / 10 if sum (t - c) < 0",
         (_candidates(16),),
     ),
     "sampling": Entry(

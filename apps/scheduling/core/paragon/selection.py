@@ -185,13 +185,15 @@ def colocation(state: BatchState, request: Request, units: Ints, seed: int) -> S
 
 
 def colocation_quality(margin: Floats) -> Floats:
-    """(n,) Q = sign(sum of (t - c)) · (1 - norm of (t - c) / 10), for t - c (n, N) in percent.
+    """(n,) Q for t - c (n, N) in percent: 1 - norm / 10 if the sum is at least 0, else -norm / 10.
 
-    Both scores lie in [0, 1] in the formula. An exact fit has Q = 1. Source: Paragon §3.3 (P6).
+    Both scores lie in [0, 1] in the formula. An exact fit has Q = 1. The printed formula, with
+    -(1 - norm / 10) for a negative sum, would prefer the largest violation. Source: Paragon §3.3
+    (P6).
     """
     share = np.clip(margin / 100.0, -1.0, 1.0)
-    sign = np.where(share.sum(axis=1) >= 0.0, 1.0, -1.0)
-    quality: Floats = sign * (1.0 - np.abs(share).sum(axis=1) / 10.0)
+    norm = np.abs(share).sum(axis=1) / 10.0
+    quality: Floats = np.where(share.sum(axis=1) >= 0.0, 1.0 - norm, -norm)
     return quality
 
 

@@ -176,7 +176,15 @@ def test_the_quality_of_a_colocation_by_hand() -> None:
     margin = np.zeros((3, N))
     margin[1, :5] = 100.0  # t = 1 and c = 0 in five sources
     margin[2, 0] = -50.0
-    assert paragon.colocation_quality(margin).tolist() == [1.0, 0.5, -0.95]
+    assert paragon.colocation_quality(margin).tolist() == [1.0, 0.5, -0.05]
+
+
+def test_a_smaller_violation_is_a_better_colocation() -> None:
+    violated = np.array([-90.0, -10.0, -1.0])
+    quality = paragon.colocation_quality(np.repeat(violated[:, None], N, axis=1))
+    assert quality.tolist() == pytest.approx([-0.9, -0.1, -0.01])
+    # any server that is not violated in sum is better, however loosely it fits
+    assert paragon.colocation_quality(np.full((1, N), 100.0)).tolist() == [0.0]
 
 
 def test_for_one_unit_all_units_of_a_server_have_the_same_quality() -> None:
