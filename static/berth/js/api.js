@@ -1,4 +1,5 @@
-/* REST calls with the session and its CSRF token. An error response throws an ApiError with the problem document. */
+/* REST calls with the session and its CSRF token. An error response throws an ApiError with the problem document, a lost
+   connection one with status 0. */
 export class ApiError extends Error {
   constructor(status, problem, retryAfter = null) {
     super(problem.detail || problem.title || `HTTP ${status}`);
@@ -19,6 +20,10 @@ function csrf() {
   );
 }
 
+function lost() {
+  throw new ApiError(0, { title: "The server did not answer", detail: "Try again." });
+}
+
 export async function call(method, path, body = null, headers = {}) {
   const response = await fetch(path, {
     method,
@@ -30,8 +35,8 @@ export async function call(method, path, body = null, headers = {}) {
       ...headers,
     },
     body: body === null ? null : JSON.stringify(body),
-  });
-  const text = await response.text();
+  }).catch(lost);
+  const text = await response.text().catch(lost);
   let value = null;
   try {
     value = text ? JSON.parse(text) : null;

@@ -99,6 +99,7 @@ async function apply() {
     await refreshRegions();
   } catch (error) {
     showError(error);
+  } finally {
     byId("pj-go").disabled = false;
   }
 }

@@ -87,7 +87,7 @@ function showState() {
   byId("rp-dismiss").disabled = !check;
 }
 
-/* Apply or dismiss the proposal. If its victims have changed, show the new proposal instead. */
+/* Apply or dismiss the proposal. If it is refused, show the proposal as it is now, or its successor. */
 async function decide(verb, body) {
   const { id, job_name: name } = shown;
   byId("rp-go").disabled = true;
@@ -102,6 +102,10 @@ async function decide(verb, body) {
     await refreshRegions();
   } catch (error) {
     showError(error);
+    if (error.status === 0) {
+      showState(); // no answer: it can be sent again
+      return;
+    }
     clear();
     await read(error.problem.proposal ?? id);
   }

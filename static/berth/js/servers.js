@@ -54,6 +54,7 @@ async function applyChange() {
     const line = document.getElementById("sc-error");
     line.textContent = `${changed ? `${counted(changed, "server")} changed before the error. ` : ""}${problemText(error.problem)}`;
     line.hidden = false;
+    updateButton();
   }
   await afterwards();
 }

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.browser.unit.conftest import Script
 
@@ -46,3 +47,41 @@ def test_every_problem_of_a_field_is_told_once(
     problem: dict[str, Any], text: str, js: Script
 ) -> None:
     assert js(TEXT, problem) == text
+
+
+def test_a_lost_connection_is_told_as_a_problem(js: Script, empty_page: Page) -> None:
+    empty_page.route("**/api/v1/lost/", lambda route: route.abort())
+    script = """
+        const { ApiError, call } = await load("api.js");
+        const { problemText } = await load("notices.js");
+        const error = await call("GET", "/api/v1/lost/").catch((one) => one);
+        return [error instanceof ApiError, error.status, problemText(error.problem)];"""
+    assert js(script) == [True, 0, "The server did not answer: Try again."]
+
+
+PROPOSAL = {
+    **{"job_name": "web-1", "named": [], "victims": 1, "broken_promises": 0},
+    **{"lost_unit_seconds": 5, "check": {"can_apply": True, "lost_unit_seconds": 5}},
+}
+DIALOG = """
+    document.body.innerHTML = `<dialog id="review-proposal">
+        <h2 id="rp-title"></h2><p id="rp-summary"></p><div id="rp-victims"></div>
+        <p id="rp-check"></p><div id="rp-limits"><span id="rp-exceeded"></span></div>
+        <input type="checkbox" id="rp-override"><p id="rp-error"></p>
+        <button id="rp-go"></button><button id="rp-dismiss"></button></dialog>`;
+    const { openProposal } = await load("proposals.js");
+    const byId = (id) => document.getElementById(id);
+    await openProposal("7");
+    byId("rp-go").click();
+    for (let i = 0; i < 100 && byId("rp-error").hidden; i += 1)
+        await new Promise((resolve) => setTimeout(resolve, 10));
+    return [byId("rp-error").textContent, byId("rp-go").disabled, byId("rp-dismiss").disabled];
+"""
+
+
+def test_a_proposal_can_be_applied_again_after_a_lost_connection(
+    js: Script, empty_page: Page
+) -> None:
+    empty_page.route("**/preemptions/7/", lambda route: route.fulfill(json={**PROPOSAL, "id": 7}))
+    empty_page.route("**/preemptions/7/apply/", lambda route: route.abort())
+    assert js(DIALOG) == ["The server did not answer: Try again.", False, False]

@@ -1,5 +1,5 @@
 /* Activating weights, the history of activations, and reverting to the previous weights. */
-import { ApiError, call } from "../api.js";
+import { call } from "../api.js";
 import { byId, element, icon } from "../dom.js";
 import { problemText, showProblem, toast, toastProblem } from "../notices.js";
 import { mayChange, subscribe } from "./model.js";
@@ -37,7 +37,7 @@ async function refresh() {
   try {
     activations = (await call("GET", "/api/v1/weights/activations/?limit=10")).value.results;
   } catch (error) {
-    if (!(error instanceof ApiError)) return; // no connection: retried with the next poll
+    if (!error.status) return; // no connection: retried with the next poll
     byId("cal-line").replaceChildren(element("li", problemText(error.problem), "t2"));
     return;
   }

@@ -115,11 +115,10 @@ export async function guarded(work) {
     await work();
     if (!isDeleted) byId("cal-problem").hidden = true;
   } catch (error) {
-    const isApiError = error instanceof ApiError;
-    if (!isApiError && !(error instanceof TypeError && /fetch/i.test(error.message))) throw error;
+    if (!(error instanceof ApiError)) throw error;
+    const { status, problem } = error;
     const retry = "The page retries automatically. Your picks are stored in this tab.";
-    if (isApiError) showBanner("cal-problem", error.problem.title, problemText({ ...error.problem, title: "" }));
-    else showBanner("cal-problem", "The server cannot be reached", retry);
+    showBanner("cal-problem", problem.title, status ? problemText({ ...problem, title: "" }) : retry);
   }
 }
 

@@ -1,7 +1,7 @@
 /* Jobs: keyboard navigation, a selection that survives refreshes, bulk cancellation with a preview. */
 import { ApiError, call } from "../api.js";
 import { counted } from "../format.js";
-import { problemText, toast } from "../notices.js";
+import { problemText, toast, toastProblem } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
 const CONFIRM_ABOVE = 20;
@@ -74,13 +74,13 @@ function count() {
 }
 
 async function previewMatching() {
-  const response = await fetch(`/jobs/preview/?q=${encodeURIComponent(document.getElementById("job-q").value)}`);
-  const preview = await response.json();
-  if (preview.problems) {
-    toast(preview.problems.join(". "), { tone: "bad" });
-    return;
+  const filter = encodeURIComponent(document.getElementById("job-q").value);
+  try {
+    openDialog((await call("GET", `/jobs/preview/?q=${filter}`)).value);
+  } catch (error) {
+    if (error.problem?.problems) toast(error.problem.problems.join(". "), { tone: "bad" });
+    else toastProblem(error);
   }
-  openDialog(preview);
 }
 
 function openDialog(preview) {
@@ -149,6 +149,7 @@ async function cancel() {
     const line = document.getElementById("cancel-error");
     line.textContent = `${done ? `${counted(done, "job")} cancelled before the error. ` : ""}${problemText(failed.problem)}`;
     line.hidden = false;
+    allow();
   } else {
     document.getElementById("cancel").close();
     toast(`${counted(done, "job")} cancelled.`);
