@@ -15,6 +15,7 @@ from apps.common.infrastructure.database import TookTooLongError, fetch_rows, ti
 from apps.dashboard.core import formats
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.core.matches import Matches, range_words
+from apps.dashboard.core.regions import live_regions
 from apps.dashboard.selectors import job_facets as facets
 from apps.dashboard.selectors import lists
 from apps.dashboard.templatetags.berth import over_target, state
@@ -179,7 +180,12 @@ def test_every_list_with_pages_says_how_many_match() -> None:
     paged = [text for text in templates if "cursor=page.next" in text]
     assert len(paged) == 1  # one partial for all lists
     assert "{{ page.range_words }}" in paged[0]
-    assert sum("partials/pager.html" in text for text in templates) == 6
+    pagers = [
+        sum("partials/pager.html" in inner for inner in live_regions(text).values())
+        for text in templates
+        if "partials/pager.html" in text
+    ]
+    assert pagers == [1] * 6  # refreshed with their rows: else "Older" would skip new ones
 
 
 @pytest.mark.parametrize(
@@ -199,6 +205,17 @@ def test_what_is_below_target_is_marked_and_not_green() -> None:
     assert "–" in over_target(None)
     assert 'class="fbad"' in trend([(-60.0, 1.2), (0.0, 0.9)])
     assert 'class="fa"' in trend([(-60.0, 0.2), (0.0, 1.1)])
+
+
+@pytest.mark.parametrize(
+    ("page", "list_id"), [("jobs", "job-list"), ("decisions", "decision-list")]
+)
+def test_the_pager_is_refreshed_with_its_list(
+    as_operator: Client, page: str, list_id: str
+) -> None:
+    factories.decision(factories.job("a-1"))
+    regions = live_regions(as_operator.get(reverse(page)).content.decode())
+    assert [name for name, inner in regions.items() if 'class="pager"' in inner] == [list_id]
 
 
 def test_the_list_of_jobs_below_target_has_no_green_mark(as_operator: Client, jobs: None) -> None:
