@@ -38,6 +38,13 @@ def test_a_policy_that_compared_everything_examines_few_units_without_a_sample()
     assert (bound.alternatives, bound.check, bound.holds) == ((), "", None)
 
 
+def test_a_single_eligible_unit_is_told_as_the_only_one() -> None:
+    one = factories.decision(factories.job(), probability=0.0, examined=1, eligible=1)
+    bound = explanation.explanation(one).guarantee
+    assert bound is not None
+    assert bound.statement == "The only eligible unit was examined"
+
+
 def test_a_refusal_promises_nothing() -> None:
     refused = factories.decision(factories.job(), outcome="refused")
     assert explanation.explanation(refused).guarantee is None

@@ -437,6 +437,13 @@ def test_how_often_a_server_was_considered() -> None:
     )
 
 
+def test_a_server_that_was_outranked_without_a_quality_ranked_lower() -> None:
+    machine = factories.server()
+    unrated = {"quality": None, "target": None, "closeness": -0.2}
+    factories.decision(factories.job(), candidates=[factories.candidate(machine, **unrated)])
+    assert servers.considered(machine).main_rejection == "ranked lower"
+
+
 def test_history_picks_the_column_of_the_server() -> None:
     first = factories.server()
     second = factories.server(of=first.platform)

@@ -4,20 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, Final
 
-from apps.common.core.interference import SOURCES
-from apps.dashboard.core import formats, labels
+from apps.dashboard.core import formats
+from apps.scheduling.core.records.verdicts import Fit, Judged, is_enough, source_name, tightest
 from apps.scheduling.core.types import Expectation
 
 CHOSEN_SHOWN: Final = 6  # rows; a job of 64 units would hide the runners-up
-VERDICTS = {
-    "chosen": "chosen",
-    "outranked": "better than needed",
-    "too_noisy": "too contended",
-    "no_room": "does not fit with the other units of the job",
-}
 FILTERS = {
     "busy": "allocated to other jobs",
     "closed": "on cordoned, drained or failed servers",
@@ -34,15 +27,6 @@ FILTERS = {
     "sampled": "not in the sample",
     "noisy": "too contended",
 }
-
-
-class Fit(StrEnum):
-    """How well a unit fits a job, by quality U, needed quality T and headroom."""
-
-    GOOD = "good"
-    TIGHT = "tight"  # U >= T, but some source has too little headroom
-    NOISY = "noisy"  # U < T
-    UNKNOWN = "unknown"  # the policy computes no quality
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +58,30 @@ class CandidateFacts:
     @property
     def tightest(self) -> int:
         """Index of the source with the least headroom; 0 without headroom."""
-        return min(range(len(self.headroom)), key=self.headroom.__getitem__, default=0)
+        return tightest(self.headroom)
 
     @property
     def is_enough(self) -> bool:
         """Whether the unit is good enough: its match is 1 - (U - T), and not U."""
-        return abs(1.0 - self.quality + self.target - self.closeness) < 5e-6
+        return is_enough(self.quality, self.target, self.closeness)
 
     @property
     def fit(self) -> Fit:
         """How well the unit fits the job, whether or not it was chosen."""
-        if self.verdict == "too_noisy" or self.quality < self.target:
-            return Fit.NOISY
-        if math.isnan(self.quality):
-            return Fit.UNKNOWN
-        return Fit.GOOD if self.is_enough else Fit.TIGHT
+        return self._judged.fit
 
     @property
     def verdict_text(self) -> str:
         """The verdict as text, with the deciding source if there is one."""
-        if self.verdict == "outranked" and self.fit is Fit.UNKNOWN:
-            return "ranked lower"
-        if self.verdict == "outranked" and self.fit is Fit.TIGHT and self.headroom:
-            return f"too little headroom in {_source(self.tightest)}"
-        if self.verdict == "too_noisy" and self.deciding is not None:
-            return f"{_source(self.deciding)} too contended"
-        return VERDICTS.get(self.verdict, self.verdict)
+        return self._judged.text
+
+    @property
+    def _judged(self) -> Judged:
+        return Judged(
+            *(self.verdict, self.quality, self.target, self.closeness),
+            headroom=self.headroom,
+            deciding=self.deciding,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +162,6 @@ def _is(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _source(index: int) -> str:
-    return labels.SOURCE_NAMES[SOURCES[index]]
-
-
 def paragraph(facts: DecisionFacts) -> tuple[str, ...]:
     """Return sentences on the outcome, its reasons and the prediction; ``**`` marks bold text."""
     sentences = _placed(facts) if facts.placed else _refused(facts)
@@ -244,7 +222,7 @@ def _decided(decider: Decider) -> str:
 
 def _tightest(best: CandidateFacts, others: Sequence[CandidateFacts]) -> str:
     """Describe the source with the least headroom, where no source decided."""
-    source, room = _source(best.tightest), best.headroom[best.tightest]
+    source, room = source_name(best.tightest), best.headroom[best.tightest]
     if room < 0:
         least = max((c.headroom[c.tightest] for c in others if c.headroom), default=-math.inf)
         excess = (

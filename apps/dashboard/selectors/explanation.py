@@ -33,6 +33,7 @@ from apps.dashboard.core.profile_text import caution
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
+from apps.scheduling.core.records.explain import statement
 from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
 from apps.scheduling.core.sizing.rate_grid import performance_grid
 from apps.scheduling.core.sizing.sizes import ClusterFacts, Work
@@ -308,7 +309,7 @@ def _candidates(decision: Decision, caused: Sequence[float] | None) -> tuple[Can
             "id", "name", "platform__name"
         )
     }
-    known = (_candidate(row, servers) for row in stored)
+    known = (candidate_facts(row, servers) for row in stored)
     if caused is None:
         return tuple(known)
     return tuple(
@@ -316,7 +317,8 @@ def _candidates(decision: Decision, caused: Sequence[float] | None) -> tuple[Can
     )
 
 
-def _candidate(row: dict[str, Any], servers: dict[int, tuple[str, str]]) -> CandidateFacts:
+def candidate_facts(row: dict[str, Any], servers: dict[int, tuple[str, str]]) -> CandidateFacts:
+    """Return a stored candidate, with the name and the platform of its server by id."""
     name, platform = servers.get(
         row.get("server_id", -1), (str(row.get("server", "")), str(row.get("platform", "")))
     )
@@ -360,11 +362,9 @@ def _guarantee(decision: Decision) -> Guarantee:
     top = formats.percent(1 - x, 0)
     examined, eligible = (formats.thousands(n) for n in (decision.examined, decision.eligible))
     if decision.probability == 0.0 or decision.examined >= decision.eligible:
-        some = f"{examined} of {eligible} eligible units were examined: no other can be better"
-        every = f"All {eligible} eligible units were examined"
         return Guarantee(
             is_exhaustive=True,
-            statement=some if decision.examined < decision.eligible else every,
+            statement=statement(decision.examined, decision.eligible, x, 0.0),
             formula="The best unit was found with certainty, without sampling.",
             alternatives=(),
             check="",

@@ -17,15 +17,16 @@ from apps.classification.models import Profile
 from apps.common.core.interference import N_SOURCES, SOURCES
 from apps.common.infrastructure.database import fetch_rows
 from apps.dashboard.core import labels
-from apps.dashboard.core.explanation import VERDICTS
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures.pressure import Pressure
 from apps.dashboard.figures.server_history import ServerHistory
+from apps.dashboard.selectors.explanation import candidate_facts
 from apps.dashboard.selectors.frames import server_shares
 from apps.execution.models import ServerAgent
 from apps.inventory.core.usage import UsageTotals, totals_by, usage_totals
 from apps.inventory.models import Platform, Rack, ResourceUnit, Server, ServerState
 from apps.inventory.selectors import server_usage
+from apps.scheduling.core.records.verdicts import VERDICTS
 from apps.scheduling.core.types import Verdict
 from apps.scheduling.models import Allocation, Decision
 from apps.workloads.models import Job
@@ -294,14 +295,14 @@ def considered(server: Server) -> Considered:
     """Count how often the latest decisions examined and chose units of the server."""
     latest = Decision.objects.order_by("-at", "-id").values_list("candidates", flat=True)
     verdicts = Counter(
-        row.get("verdict", "")
+        candidate_facts(row, {}).verdict_text
         for candidates in latest[:CONSIDERED]
         for row in candidates
         if row.get("server_id") == server.id or row.get("server") == server.name
     )
-    examined, chosen = verdicts.total(), verdicts.pop(Verdict.CHOSEN, 0)
-    verdict = min(verdicts, key=lambda each: (-verdicts[each], each), default="")
-    return Considered(CONSIDERED, examined, chosen, VERDICTS.get(verdict, verdict))
+    examined, chosen = verdicts.total(), verdicts.pop(VERDICTS[Verdict.CHOSEN], 0)
+    rejection = min(verdicts, key=lambda each: (-verdicts[each], each), default="")
+    return Considered(CONSIDERED, examined, chosen, rejection)
 
 
 def search(text: str, *, limit: int = 4) -> Sequence[Server]:

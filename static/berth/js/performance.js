@@ -1,20 +1,16 @@
 /* Performance values with their units. */
+import { duration } from "./format.js";
 
 /* A number with three significant digits and at most six decimals. */
 export const significantText = (value) =>
   Number(value.toPrecision(3)).toLocaleString("en-GB", { maximumFractionDigits: 6 });
-
-const secondsText = (seconds) => {
-  if (seconds < 1) return `${significantText(1000 * seconds)} ms`;
-  return seconds < 120 ? `${significantText(seconds)} s` : `${significantText(seconds / 60)} min`;
-};
 
 /* Performance in the unit of a kind of target. */
 export function performanceText(kind, value) {
   if (kind === "ips")
     return value >= 1e9 ? `${significantText(value / 1e9)} G instr./s` : `${significantText(value)} instr./s`;
   if (kind === "best_effort") return `${significantText(3600 * value)} of the work per hour`;
-  return secondsText(value);
+  return duration(value);
 }
 
 /* An estimate in the unit that the API names; "–" if there is none. */
@@ -23,5 +19,5 @@ export function estimateText(estimate, unit) {
   const { value } = estimate;
   if (unit === "instructions/s")
     return value >= 1e9 ? `${significantText(value / 1e9)} G instr./s` : `${significantText(value / 1e6)} M instr./s`;
-  return unit === "seconds" ? secondsText(value) : performanceText("best_effort", value);
+  return unit === "seconds" ? duration(value) : performanceText("best_effort", value);
 }

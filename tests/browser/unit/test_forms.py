@@ -212,7 +212,7 @@ def test_equal_candidates_that_follow_each_other_are_merged(js: Script) -> None:
     script = "const m = await load('submit/result.js'); return m.mergeEqual(argument);"
 
     def candidate(server: str, closeness: float) -> dict[str, Any]:
-        return {"server": server, "verdict": "outranked", "closeness": closeness}
+        return {"server": server, "verdict_text": "ranked lower", "closeness": closeness}
 
     rows = [candidate("a", 1), candidate("a", 1), candidate("a", 2), candidate("b", 2)]
     merged = js(script, [*rows, candidate("a", 1)])
@@ -225,6 +225,33 @@ def test_equal_candidates_that_follow_each_other_are_merged(js: Script) -> None:
     assert js(script, []) == []
 
 
+RATED = {"quality": 0.8, "target": 0.7, "closeness": 0.9}
+UNRATED = {"quality": None, "target": None, "closeness": -0.2}
+
+
+@pytest.mark.parametrize(
+    ("scores", "head", "values"),
+    [
+        (RATED, ["Quality", "Needs", "Match"], ["0.800", "0.700", "0.900"]),
+        (UNRATED, ["Score"], ["-0.200"]),
+    ],
+    ids=["rated", "unrated"],
+)
+def test_candidates_have_columns_only_for_what_the_policy_computes(
+    js: Script, scores: dict[str, Any], head: list[str], values: list[str]
+) -> None:
+    script = """
+        const { candidateTable } = await load("submit/result.js");
+        const box = candidateTable(argument);
+        const texts = (cells) => [...cells].map((cell) => cell.textContent);
+        return [texts(box.querySelectorAll("th")), texts(box.querySelectorAll("tbody td"))];"""
+    candidate = {"server": "a", "verdict": "outranked", "verdict_text": "ranked lower", **scores}
+    assert js(script, [candidate]) == [
+        ["Server", "Units", *head, "Verdict"],
+        ["a", "1", *values, "ranked lower"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
     [
@@ -232,7 +259,7 @@ def test_equal_candidates_that_follow_each_other_are_merged(js: Script) -> None:
         ("ips", 1234, "1,230 instr./s"),
         ("best_effort", 0.001, "3.6 of the work per hour"),
         ("completion_time", 0.25, "250 ms"),
-        ("completion_time", 119, "119 s"),
+        ("completion_time", 119, "1 min 59 s"),
         ("completion_time", 120, "2 min"),
     ],
 )
@@ -247,7 +274,7 @@ def test_performance_has_the_unit_of_its_kind_of_target(
     ("estimate", "unit", "text"),
     [
         (None, "seconds", "–"),
-        ({"value": 90}, "seconds", "90 s"),
+        ({"value": 90}, "seconds", "1 min 30 s"),
         ({"value": 5e6}, "instructions/s", "5 M instr./s"),
         ({"value": 0.001}, "share of the work/s", "3.6 of the work per hour"),
     ],

@@ -1,5 +1,6 @@
 """Dry runs predict the decision of the agent and suggest feasible targets."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.dry_run import DryRunJob, DryRunResult, dry_run
-from apps.scheduling.core.policies import tarcil
+from apps.scheduling.core.policies import AssembledPolicy, least_loaded, tarcil
 from apps.scheduling.core.requests import cluster_facts
 from apps.scheduling.core.sizing.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.core.types import Placed, Refused
@@ -22,7 +23,13 @@ CLUSTER = topology((16, 8) * 20)
 GIGABYTE = 10**9
 
 
-def checked(of: Profile | None, snapshot: Snapshot | None = None, **fields: Any) -> DryRunResult:
+def checked(
+    of: Profile | None,
+    snapshot: Snapshot | None = None,
+    *,
+    by: Callable[[], AssembledPolicy] = tarcil,
+    **fields: Any,
+) -> DryRunResult:
     """Run a dry run of a job of 9 GB at 100 MB/s per unit, due in 100 s by default."""
     job = {
         "application": "a",
@@ -30,7 +37,7 @@ def checked(of: Profile | None, snapshot: Snapshot | None = None, **fields: Any)
         "input_bytes": 9 * GIGABYTE,
         **fields,
     }
-    policy, rng, seen = tarcil(), np.random.default_rng(1), snapshot or idle(CLUSTER)
+    policy, rng, seen = by(), np.random.default_rng(1), snapshot or idle(CLUSTER)
 
     def decide(job: DryRunJob) -> Placed | Refused:
         (outcome,) = policy.place(seen, [job.request], rng)
@@ -48,6 +55,12 @@ def test_a_job_that_fits_would_start_now() -> None:
     assert len(answer.servers) >= 1
     assert {candidate["verdict"] for candidate in answer.candidates} >= {"chosen"}
     assert answer.probability == pytest.approx(0.8**16 + 16 * 0.2 * 0.8**15)
+
+
+def test_candidates_of_a_policy_without_quality_are_ranked_lower() -> None:
+    candidates = checked(profile(bytes_rate=1e8), units=1, by=least_loaded).candidates
+    texts = [(row["quality"], row["verdict_text"]) for row in candidates]
+    assert set(texts) == {(None, "chosen"), (None, "ranked lower")}
 
 
 def test_an_unknown_application_would_be_profiled_first() -> None:

@@ -71,6 +71,8 @@ def statement(
     probability : that one of the chosen ``units`` lies outside the top share; 0 = all eligible
         units were compared, some of which need not be examined
     """
+    if probability == 0.0 and examined >= eligible == 1:
+        return "The only eligible unit was examined"
     if probability == 0.0 and examined >= eligible:
         return f"All {eligible:,} eligible units were examined"
     if probability == 0.0:

@@ -4,12 +4,6 @@ import { counted, duration, grouped } from "../format.js";
 import { performanceText, significantText } from "../performance.js";
 
 const MAX_SERVERS = 6;
-const VERDICTS = {
-  chosen: "would be chosen",
-  outranked: "better than needed",
-  too_noisy: "too contended",
-  no_room: "does not fit with the other units of the job",
-};
 const FILTERS = {
   busy: "allocated to other jobs",
   closed: "on servers closed to new jobs",
@@ -25,14 +19,13 @@ const FILTERS = {
   quota: "free, but beyond the quota of the project",
   admission: "free, but the job waits for better ones",
 };
-const COLUMNS = [
-  ["Server", ""],
-  ["Units", "num"],
-  ["Quality", "num"],
-  ["Needs", "num"],
-  ["Match", "num"],
-  ["Verdict", ""],
+/* Heading and field of each score, with and without a quality: of a policy that computes none, all have a score only. */
+const QUALITY_SCORES = [
+  ["Quality", "quality"],
+  ["Needs", "target"],
+  ["Match", "closeness"],
 ];
+const PLAIN_SCORES = [["Score", "closeness"]];
 
 export function banner(tone, title, lines, requestId = "") {
   const box = element("div", "", `banner ${tone}`, { role: "alert" });
@@ -111,7 +104,7 @@ function facts(check, kind) {
     ["Predicted", predictedText(check.predicted, kind)],
     ["Probability of meeting the target", probability === null ? "" : `${significantText(100 * probability)} %`],
     ["Examined", eligible ? `${counted(check.units_examined, "unit")} of ${grouped(eligible)} eligible` : ""],
-    ["Guarantee", guarantee ? guaranteeText(guarantee) : ""],
+    ["Guarantee", guarantee?.statement],
     ["Snapshot", snapshot ? grouped(snapshot) : ""],
   ];
 }
@@ -132,10 +125,6 @@ function predictedText(predicted, kind) {
   const interval =
     low === null || high === null ? "" : ` [${performanceText(kind, low)}, ${performanceText(kind, high)}]`;
   return performanceText(kind, value) + interval;
-}
-
-function guaranteeText({ probability, rank_threshold: rank }) {
-  return `${significantText(100 * probability)} % probability that the best candidate is not in the top ${significantText(100 * (1 - rank))} %, if sampling is uniform`;
 }
 
 /* Predicted performance by number of units, for the same job. */
@@ -161,16 +150,18 @@ export function mergeEqual(candidates) {
   const rows = [];
   for (const candidate of candidates) {
     const last = rows.at(-1);
-    const isEqual = last && ["server", "verdict", "closeness"].every((key) => last[key] === candidate[key]);
+    const isEqual = last && ["server", "verdict_text", "closeness"].every((key) => last[key] === candidate[key]);
     if (isEqual) last.units += 1;
     else rows.push({ ...candidate, units: 1 });
   }
   return rows;
 }
 
-function candidateTable(candidates) {
-  const rows = mergeEqual(candidates).map(candidateRow);
-  const table = dataTable(COLUMNS, rows, { cls: "table tight flush", caption: "Candidates, best first" });
+export function candidateTable(candidates) {
+  const scores = candidates.some(({ quality }) => quality !== null) ? QUALITY_SCORES : PLAIN_SCORES;
+  const columns = [["Server"], ["Units", "num"], ...scores.map(([heading]) => [heading, "num"]), ["Verdict"]];
+  const rows = mergeEqual(candidates).map((candidate) => candidateRow(candidate, scores));
+  const table = dataTable(columns, rows, { cls: "table tight flush", caption: "Candidates, best first" });
   explain(table);
   return scrollRegion("Candidates", table);
 }
@@ -183,16 +174,16 @@ function explain(table) {
   }
 }
 
-function candidateRow(candidate) {
+function candidateRow(candidate, scores) {
   const row = element("tr", "", candidate.verdict === "chosen" ? "sel" : "");
   const server = element("td", candidate.server, "mono");
   if (candidate.units > 1) server.title = `${candidate.units} equal units`;
-  const scores = [candidate.quality, candidate.target, candidate.closeness];
+  const values = scores.map(([, name]) => candidate[name]);
   row.append(
     server,
     element("td", String(candidate.units), "num"),
-    ...scores.map((score) => element("td", score === null ? "–" : score.toFixed(3), "num")),
-    element("td", VERDICTS[candidate.verdict] ?? candidate.verdict),
+    ...values.map((score) => element("td", score === null ? "–" : score.toFixed(3), "num")),
+    element("td", candidate.verdict === "chosen" ? "would be chosen" : candidate.verdict_text),
   );
   return row;
 }
