@@ -455,3 +455,20 @@ def test_an_infeasible_target_offers_the_nearest_feasible_one(visitor: Visitor) 
     assert visitor.serious_findings() == []
     page.get_by_role("button", name="Use done in 42 s").click()
     expect(page.get_by_label("Complete within")).to_have_value("42")
+
+
+def test_a_suggested_target_leaves_the_rest_of_edited_json_as_it_is(visitor: Visitor) -> None:
+    visitor.page.route("**/api/v1/checks/", lambda route: route.fulfill(json=CHECKED))
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_role("tab", name="JSON").click()
+    target = {"kind": "completion_time", "seconds": 5}
+    spec = {"application": "grep", "note": "kept", "target": target}
+    page.locator("#raw").fill(json.dumps({"metadata": {"name": "mine"}, "spec": spec}))
+    page.get_by_role("button", name="Check", exact=True).click()
+    page.get_by_role("button", name="Use done in 42 s").click()
+    page.get_by_role("tab", name="JSON").click()
+    assert json.loads(page.locator("#raw").input_value()) == {
+        "metadata": {"name": "mine"},
+        "spec": {**spec, "target": {**target, "seconds": 42}},
+    }

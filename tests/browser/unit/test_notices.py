@@ -60,8 +60,12 @@ def test_a_lost_connection_is_told_as_a_problem(js: Script, empty_page: Page) ->
 
 
 PROPOSAL = {
-    "job_name": "web-1", "named": [], "victims": 1, "broken_promises": 0,
-    "lost_unit_seconds": 5, "check": {"can_apply": True, "lost_unit_seconds": 5},
+    "job_name": "web-1",
+    "named": [],
+    "victims": 1,
+    "broken_promises": 0,
+    "lost_unit_seconds": 5,
+    "check": {"can_apply": True, "lost_unit_seconds": 5},
 }
 DIALOG = """
     document.body.innerHTML = `<dialog id="review-proposal">

@@ -4,7 +4,15 @@ import { startCharts } from "../charts.js";
 import { byId, element } from "../dom.js";
 import { clearProblems, problemLine, showProblems } from "../fields.js";
 import { toast } from "../notices.js";
-import { fillDocument, fillTarget, form, formDocument, showFieldsOfKind, usualTargetKind } from "../submit/form.js";
+import {
+  fillDocument,
+  fillTarget,
+  form,
+  formDocument,
+  showFieldsOfKind,
+  usualTargetKind,
+  withTarget,
+} from "../submit/form.js";
 import { cliProgram, curlProgram, pythonProgram } from "../submit/programs.js";
 import { banner, resultSections } from "../submit/result.js";
 import { followApplication } from "../submit/usual.js";
@@ -31,9 +39,9 @@ export function start() {
     isKindChosen = true;
   });
   form.application.addEventListener("change", suggestKind);
-  followApplication(application ?? "", () => {
+  followApplication(application ?? "", useTarget, () => {
     showFieldsOfKind();
-    showForm();
+    if (editedJson === null) showForm();
     markResultAsOld();
   });
   form.addEventListener("input", (event) => {
@@ -127,7 +135,11 @@ async function check() {
   const editsBefore = edits;
   try {
     const { value } = await call("POST", "/api/v1/checks/", body);
-    showResult(resultSections(value, body, useTarget));
+    const useAndCheck = (target) => {
+      useTarget(target);
+      check();
+    };
+    showResult(resultSections(value, body, useAndCheck));
     note.textContent = `Checked: ${value.summary}`;
     startCharts();
   } catch (error) {
@@ -139,10 +151,20 @@ async function check() {
   if (edits > editsBefore) markResultAsOld();
 }
 
+/* Put a suggested target into the job: into the JSON if that was edited after the form. */
 function useTarget(target) {
-  fillTarget(target);
-  showForm();
-  check();
+  markResultAsOld();
+  if (editedJson === null) {
+    fillTarget(target);
+    showFieldsOfKind();
+    showForm();
+    return;
+  }
+  const body = validDocument();
+  if (!body) return;
+  editedJson = JSON.stringify(withTarget(body, target), null, 2);
+  jsonField.value = editedJson;
+  showPrograms();
 }
 
 /* Show the problems at their fields, and all of them in the result. */

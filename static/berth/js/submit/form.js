@@ -167,3 +167,6 @@ export function fillDocument({ metadata, spec }) {
   form.labels.value = labelText(labels);
   form.querySelector("details").open = true;
 }
+
+/* A job's document, with or without metadata, with another target. */
+export const withTarget = (job, target) => (job.spec ? { ...job, spec: { ...job.spec, target } } : { ...job, target });

@@ -6,14 +6,14 @@ import { fillTarget, fillWork, form } from "./form.js";
 const edited = new Set(); // names of fields edited by hand
 let requests = 0; // only the answer to the last one is used
 
-/* Call `changed` after the form was filled. */
-export function followApplication(application, changed) {
+/* Call `changed` after the form was filled, and `use` with an offered target that is to be used. */
+export function followApplication(application, use, changed) {
   form.addEventListener("input", ({ target }) => edited.add(target.name));
-  form.application.addEventListener("change", () => follow(changed));
-  if (application) follow(changed);
+  form.application.addEventListener("change", () => follow(use, changed));
+  if (application) follow(use, changed);
 }
 
-async function follow(changed) {
+async function follow(use, changed) {
   requests += 1;
   const request = requests;
   const box = byId("usual");
@@ -26,19 +26,16 @@ async function follow(changed) {
   const follows = (name) => !edited.has(name) && document.activeElement?.name !== name;
   fillTarget(usual.target, follows);
   fillWork(usual, follows);
-  show(box, usual, changed);
+  show(box, usual, use);
   changed();
 }
 
-function show(box, usual, changed) {
+function show(box, usual, use) {
   const lines = usual.reason ? [element("p", `Filled in: ${usual.reason}.`)] : [];
   for (const { text, target, reason } of usual.suggestions) {
     const line = element("p");
     const button = element("button", `Use ${text}`, "btn small", { type: "button" });
-    button.addEventListener("click", () => {
-      fillTarget(target);
-      changed();
-    });
+    button.addEventListener("click", () => use(target));
     line.append(button, ` ${reason}.`);
     lines.push(line);
   }
