@@ -12,6 +12,7 @@ from django.urls import reverse
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, User
 from apps.common.infrastructure import warm_up
+from apps.dashboard.selectors.shell import RAIL
 from apps.scheduling.services.default_policy import apply_policy
 from tests import factories
 
@@ -164,6 +165,15 @@ def test_a_server_counts_jobs_of_other_projects_without_naming_them(as_viewer: C
     assert "a job of another project" in page
     assert "No job of your projects has been placed on this server" in page
     assert "web-1" not in page
+
+
+def test_a_phone_reaches_every_page_of_the_navigation(as_operator: Client, operator: User) -> None:
+    User.objects.filter(pk=operator.pk).update(role=Role.ADMIN.value)
+    page = as_operator.get("/").content.decode()
+    menu = page[page.index('id="account"') : page.index("</header>")]
+    hidden = [item for group in RAIL for item in group if not item.phone]
+    assert {item.url for group in RAIL for item in group if item.phone} >= {"queues", "jobs"}
+    assert [item.url for item in hidden if f'href="{reverse(item.url)}"' not in menu] == []
 
 
 def test_a_missing_server_is_named(as_operator: Client) -> None:

@@ -21,7 +21,10 @@ COUNT_CACHE_S = 2
 
 @dataclass(frozen=True, slots=True)
 class RailItem:
-    """One navigation entry; ``pages`` are the names of its subpages."""
+    """One navigation entry; ``pages`` are the names of its subpages.
+
+    On a phone, the bar has the entries marked ``phone``, and the menu of the account the others.
+    """
 
     url: str
     label: str
@@ -62,15 +65,11 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The frame of a page.
-
-    ``plans_wait`` is None for users who may not see plans, ``clocks`` for those not signed in.
-    """
+    """The frame of a page; ``clocks`` is None for users who are not signed in."""
 
     cluster_name: str
     stream_url: str
     rail: tuple[tuple[RailItem, ...], ...]
-    plans_wait: int | None = None
     clocks: ClusterTime | None = None
     past: Past | None = None
 
@@ -92,20 +91,14 @@ RAIL = (
         RailItem("overview", "Overview", "overview", phone=True),
         RailItem("submit", "Submit", "submit", phone=True),
         RailItem("jobs", "Jobs", "jobs", pages=("job",), phone=True),
-        RailItem("queues", "Queues", "queues"),
+        RailItem("queues", "Queues", "queues", phone=True),
         RailItem("map", "Cluster map", "map", pages=("server",), phone=True),
         RailItem("applications", "Applications", "apps", pages=("application",)),
     ),
     (
         RailItem("calibrate", "Calibrate", "calibrate"),
-        RailItem("plans", "Plans", "plans", pages=("plan",)),
-        RailItem(
-            "decisions",
-            "Decisions",
-            "decisions",
-            pages=("decision", "shadows", "shadow"),
-            phone=True,
-        ),
+        RailItem("plans", "Plans", "plans", pages=("plan",), role=Role.OPERATOR),
+        RailItem("decisions", "Decisions", "decisions", pages=("decision", "shadows", "shadow")),
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("lab", "Lab", "lab", pages=("comparison",), role=Role.OPERATOR),
         RailItem("pairs", "Measured pairs", "link", pages=("pair",), role=Role.OPERATOR),
@@ -128,7 +121,6 @@ def shell_of(request: HttpRequest) -> Shell:
     facts = _facts() if signed_in else None
     clocks = cluster_time() if signed_in else None
     counts = facts.counts if facts is not None else {}
-    sees_plans = holds(request.user, Role.OPERATOR)
     return Shell(
         cluster_name=facts.cluster_name if facts is not None else "",
         stream_url=_stream_url(request) if signed_in else "",
@@ -140,7 +132,6 @@ def shell_of(request: HttpRequest) -> Shell:
             )
             for group in RAIL
         ),
-        plans_wait=counts.get("plans", 0) if sees_plans else None,
         clocks=clocks,
         past=_past(request, page or "", clocks) if clocks is not None else None,
     )
