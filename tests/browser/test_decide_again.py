@@ -113,6 +113,43 @@ def test_a_decision_is_tried_with_changes(visitor: Visitor, asked: list[tuple[st
     assert visitor.serious_findings() == []
 
 
+def test_a_wrong_weight_is_named_at_its_field_and_not_sent(
+    visitor: Visitor, asked: list[tuple[str, Any]]
+) -> None:
+    page = decision_page(visitor)
+    page.get_by_label("Weights", exact=True).fill("spread=0 nonsense")
+    page.locator("#again-try").click()
+    message = page.get_by_label("Weights", exact=True).evaluate(
+        "(field) => field.validationMessage"
+    )
+    assert message == 'Enter names and numbers such as "spread=0 neighbours=1", not "nonsense".'
+    assert asked == []
+    page.get_by_label("Weights", exact=True).fill("spread=0")
+    page.locator("#again-try").click()
+    expect(page.locator("#again-answer")).to_contain_text("Other units would be chosen")
+
+
+def test_a_refusal_is_told_in_words_that_fit_in_place_of_an_earlier_answer(
+    visitor: Visitor, asked: list[tuple[str, Any]]
+) -> None:
+    page = decision_page(visitor)
+    answer = page.locator("#again-answer")
+    page.get_by_role("button", name="Replay").click()
+    expect(answer).to_contain_text("1 field differs")
+    held: list[Route] = []
+    page.route("**/counterfactuals/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin
+    page.locator("#again-try").click()
+    expect(answer).to_be_empty()
+    refused = {**AFTER, "outcome": "refused", "servers": [], "reason": "NoFreeUnit"}
+    victims = [{"job": str(i), "name": f"victim-{i}-" * 9, "loss": 0.07} for i in range(5)]
+    refused |= {"losers": {"jobs": victims, "others": 0, "largest_other": 0.0}}
+    refused |= {"reason_text": "All units that the job may use are busy.", "detail": "wait"}
+    held[0].fulfill(json={"is_same": False, "before": BEFORE, "after": refused})
+    expect(answer).to_contain_text("All units that the job may use are busy. Wait.")
+    table = answer.locator("table")
+    assert table.evaluate("(one) => one.scrollWidth <= one.parentNode.clientWidth")
+
+
 def test_a_flip_is_tried(visitor: Visitor, asked: list[tuple[str, Any]]) -> None:
     page = decision_page(visitor)
     page.get_by_role("button", name="What would flip it").click()

@@ -19,9 +19,15 @@ from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Allocation, Decision, DecisionBatch
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import make_agent
-from apps.scheduling.services.counterfactuals import Changes, counterfactual, situation_of
+from apps.scheduling.services.counterfactuals import (
+    Changes,
+    counterfactual,
+    largest_losses,
+    situation_of,
+)
 from apps.scheduling.services.flips import flips
 from apps.scheduling.services.repeats import NotRepeatableError
+from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 from tests import factories
 from tests.api.schema import check_answer
@@ -168,6 +174,15 @@ def test_who_loses_is_named_as_of_the_decision() -> None:
     assert Allocation.objects.filter(job=late, released_seq=None).exists()
 
 
+def test_a_job_with_several_allocations_loses_once_and_only_what_is_visible() -> None:
+    def loser(job: str, server: str, loss: float) -> dict[str, Any]:
+        return {"job": job, "server": server, "loss": loss}
+
+    found = [loser("1", "a", 0.02), loser("1", "b", 0.07), loser("2", "a", 0.03)]
+    negligible = [loser("3", "a", 0.0004), loser("4", "a", 0.0)]
+    assert largest_losses([*found, *negligible]) == [found[1], found[2]]
+
+
 def test_jobs_placed_earlier_in_the_batch_lose_too() -> None:
     build("a")
     decision = decided(2)
@@ -226,6 +241,17 @@ def client_of(role: Role, *projects: Any) -> APIClient:
     client = APIClient()
     client.force_login(user)
     return client
+
+
+def test_the_reason_of_a_refusal_is_answered_as_a_sentence() -> None:
+    build("a")
+    address = f"/api/v1/decisions/{decided().pk}/counterfactuals/"
+    response = client_of(Role.OPERATOR).post(address, {"without_servers": ["a"]}, format="json")
+    before, after = response.json()["before"], response.json()["after"]
+    assert (before["reason_text"], after["reason_text"]) == (
+        "",
+        MEANINGS[Reason(after["reason"])].sentence,
+    )
 
 
 def test_jobs_of_other_projects_are_counted_and_not_named() -> None:

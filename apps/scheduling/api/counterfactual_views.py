@@ -24,6 +24,7 @@ from apps.scheduling.core import registry
 from apps.scheduling.models import Decision
 from apps.scheduling.services.by_worker import counterfactual_by_worker, flips_by_worker
 from apps.workloads.core.guarantees import MAX_R
+from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.core.targets import check_target
 from apps.workloads.selectors import visible_jobs
 
@@ -85,6 +86,7 @@ class ChoiceSerializer(serializers.Serializer[Any]):
 
     outcome = serializers.ChoiceField(choices=["placed", "refused"])
     reason = serializers.CharField(allow_blank=True, help_text="Of a refusal.")
+    reason_text = serializers.CharField(allow_blank=True, help_text="The reason as a sentence.")
     detail = serializers.CharField(allow_blank=True)
     policy = serializers.CharField()
     units = serializers.IntegerField()
@@ -271,7 +273,13 @@ def _choice(
     jobs = [{**loser, "name": names[loser["job"]]} for loser in losers if loser["job"] in names]
     others = {"jobs": jobs, "others": len({each["job"] for each in hidden})}
     largest = max((each["loss"] for each in hidden), default=0.0)
-    return {**shown, "candidates": candidates, "losers": {**others, "largest_other": largest}}
+    reason = choice["reason"]
+    return {
+        **shown,
+        "reason_text": MEANINGS[Reason(reason)].sentence if reason else "",
+        "candidates": candidates,
+        "losers": {**others, "largest_other": largest},
+    }
 
 
 _INTERNAL = frozenset({"neighbours", "unit_ids"})

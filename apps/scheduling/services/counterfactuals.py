@@ -1,8 +1,8 @@
 """Decide a stored decision again with something changed. Writes nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -34,6 +34,8 @@ from apps.scheduling.services.repeats import (
     stored_decision,
 )
 from apps.workloads.core.targets import Target, read_target
+
+MIN_LOSS: Final = 0.0005  # smaller ones are shown as 0.0 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +259,18 @@ def _losers(situation: Situation, request: Request, units: Shorts) -> list[dict[
             "loss": lost,
         }
         for row, lost in zip(rows, losses, strict=True)
-        if lost > 0.0
     ]
-    return sorted(found, key=lambda each: (-each["loss"], each["job"]))
+    return largest_losses(found)
+
+
+def largest_losses(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the largest loss of each job, the largest first, without losses shown as 0.0 %."""
+    in_order = sorted(found, key=lambda each: (-each["loss"], each["job"]))
+    by_job: dict[str, dict[str, Any]] = {}
+    for each in in_order:
+        if each["loss"] >= MIN_LOSS:
+            by_job.setdefault(each["job"], each)
+    return list(by_job.values())
 
 
 def _held(server_ids: Sequence[int], situation: Situation) -> list[Allocation]:

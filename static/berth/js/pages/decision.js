@@ -5,6 +5,8 @@ import { counted, percent, significant } from "../format.js";
 import { toastProblem } from "../notices.js";
 
 const MAX_LOSERS = 5;
+const SEPARATORS = /[\s,]+/;
+const WEIGHT = /^[a-z_]+=[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const address = () => `/api/v1/decisions/${byId("again").dataset.decision}/`;
 
 export function start() {
@@ -14,14 +16,25 @@ export function start() {
   byId("again-flips").addEventListener("click", ({ currentTarget }) => show(currentTarget, flips));
   byId("again-form").addEventListener("submit", (event) => {
     event.preventDefault();
+    if (!hasValidWeights()) return;
     show(event.submitter ?? byId("again-try"), () => redecide(changes()));
   });
   if ("try" in byId("again-form").dataset) show(byId("again-try"), () => redecide(changes()));
 }
 
-/* Show what `work` returns below the buttons; the button is disabled meanwhile. */
+/* Whether each weight is a name and a number; says at the field which one is not. */
+function hasValidWeights() {
+  const field = byId("again-weights");
+  const wrong = field.value.split(SEPARATORS).find((part) => part && !WEIGHT.test(part));
+  field.setCustomValidity(wrong ? `Enter names and numbers such as "spread=0 neighbours=1", not "${wrong}".` : "");
+  field.oninput = () => field.setCustomValidity("");
+  return field.reportValidity();
+}
+
+/* Show what `work` returns below the buttons, in place of an earlier answer; the button is disabled meanwhile. */
 async function show(button, work) {
   button.disabled = true;
+  byId("again-answer").replaceChildren();
   try {
     byId("again-answer").replaceChildren(...(await work()));
   } catch (error) {
@@ -51,7 +64,7 @@ async function replay() {
 /* The changes of the form, as the body of a counterfactual. */
 function changes() {
   const data = new FormData(byId("again-form"));
-  const parts = (name) => (data.get(name) || "").split(/[\s,]+/).filter(Boolean);
+  const parts = (name) => (data.get(name) || "").split(SEPARATORS).filter(Boolean);
   const body = {};
   if (data.get("policy")) body.policy = data.get("policy");
   if (data.get("sample_size")) body.sample_size = Number(data.get("sample_size"));
@@ -104,8 +117,8 @@ async function flips() {
 const both = (before, after, name) =>
   [before, after].map(({ prediction }) => (prediction ? percent(prediction[name]) : "–"));
 
-function serversText({ outcome, servers, reason, detail }) {
-  if (outcome !== "placed") return [reason, detail].filter(Boolean).join(": ");
+function serversText({ outcome, servers, reason_text: reason, detail }) {
+  if (outcome !== "placed") return detail ? `${reason} ${detail.charAt(0).toUpperCase()}${detail.slice(1)}.` : reason;
   return servers.map(({ server, units, platform }) => `${units} on ${server} (${platform})`).join(", ");
 }
 
