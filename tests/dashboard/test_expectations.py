@@ -31,7 +31,7 @@ def test_the_term_with_the_largest_gain_made_the_difference() -> None:
     assert compared is not None
     assert compared.title == "Platform speed made the difference: score +0.32 over srv-2"
     assert compared.sentence == (
-        "Platform speed made the difference: **1.00×** there, 0.700× on the runner-up srv-2"
+        "Platform speed made the difference: **1.00×** on srv-1, 0.700× on the runner-up srv-2"
     )
 
 

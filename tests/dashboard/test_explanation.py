@@ -50,23 +50,44 @@ def test_names_server_units_and_sample() -> None:
 
 def test_names_the_tightest_resource_and_the_runner_up() -> None:
     assert paragraph(PLACED)[1] == (
-        "On its tightest resource, Memory bandwidth, the job has **9 points** of headroom there, "
-        "21 fewer than on srv-0077."
+        "On its tightest resource, Memory bandwidth, the job has **9 points** of headroom on "
+        "srv-0212, 21 fewer than on srv-0077."
     )
 
 
 def test_names_the_resource_that_decided_and_no_other() -> None:
     decider = Decider("Network", headroom=12.0, other=30.0, runner_up="srv-0077")
     assert paragraph(replace(PLACED, decider=decider))[1] == (
-        "Network made the difference: the job has **12 points** of headroom there, 18 fewer than "
-        "on the runner-up srv-0077, which keeps the quieter unit free for a more sensitive job."
+        "Network made the difference: the job has **12 points** of headroom on srv-0212, 18 "
+        "fewer than on the runner-up srv-0077, which keeps the quieter unit free for a more "
+        "sensitive job."
     )
 
 
 def test_the_smallest_excess_is_only_claimed_where_it_is() -> None:
     quieter = (candidate("a", "chosen", NOISY), candidate("b", "outranked", ROOMY))
     assert paragraph(replace(PLACED, candidates=quieter))[1] == (
-        "LLC capacity pressure there is 18 points above its tolerance."
+        "LLC capacity pressure on a is 18 points above its tolerance."
+    )
+
+
+def test_the_smallest_excess_is_not_claimed_above_another_chosen_unit() -> None:
+    worse = tuple(value - 3.0 for value in NOISY)
+    chosen = (candidate("a", "chosen", worse), candidate("b", "chosen", NOISY))
+    assert paragraph(replace(PLACED, candidates=chosen))[1] == (
+        "LLC capacity pressure on a is 21 points above its tolerance."
+    )
+    assert paragraph(replace(PLACED, candidates=chosen[::-1]))[1] == (
+        "LLC capacity pressure on b is 18 points above its tolerance, "
+        "the smallest excess of all candidates."
+    )
+
+
+def test_no_match_is_claimed_where_no_unit_is_good_enough() -> None:
+    noisy = CandidateFacts("a", 0, "C", *MISS, "chosen", NOISY)
+    assert paragraph(replace(PLACED, candidates=(noisy,)))[0] == (
+        "The job was placed on **4 units** of **srv-0212**: the highest quality, as none is good "
+        "enough, among the 8 units examined, of 812 eligible."
     )
 
 
@@ -145,7 +166,7 @@ def test_the_deciding_resource_is_the_first_that_differs_in_the_order_of_the_job
 def test_the_paragraph_says_if_even_the_best_unit_exceeds_the_tolerance() -> None:
     chosen = (candidate("srv-0205", "chosen", NOISY),)
     assert (
-        "LLC capacity pressure there is 18 points above its tolerance"
+        "LLC capacity pressure on srv-0205 is 18 points above its tolerance"
         in paragraph(replace(PLACED, candidates=chosen))[1]
     )
 

@@ -75,8 +75,8 @@ def compare_expectations(candidates: Sequence[CandidateFacts]) -> ExpectationCom
     return ExpectationComparison(
         title=f"{first.name} made the difference: score {formats.signed(total, 2)} over "
         f"{other.server}",
-        sentence=f"{first.name} made the difference: **{first.chosen}** there, {first.other} on "
-        f"the runner-up {other.server}",
+        sentence=f"{first.name} made the difference: **{first.chosen}** on {chosen.server}, "
+        f"{first.other} on the runner-up {other.server}",
         chosen=chosen.server,
         runner_up=other.server,
         rows=rows,

@@ -1,6 +1,5 @@
 """A decision in sentences, from its stored facts alone."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -184,8 +183,9 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
         f"of {formats.thousands(facts.eligible)} eligible"
     )
     chosen = [c for c in facts.candidates if c.verdict == "chosen"]
-    others = [c for c in facts.candidates if c.verdict != "chosen"]
     choice = _choice(facts.policy)
+    if facts.policy == "tarcil" and chosen and chosen[0].fit in {Fit.TIGHT, Fit.NOISY}:
+        choice = "the highest quality, as none is good enough,"
     first = f"The job was placed on **{units}** of **{where}**: {choice} among {examined}."
     if facts.units_before:
         first = (
@@ -198,7 +198,9 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
     if not chosen or not chosen[0].headroom:
         return (first,)
     middle = facts.difference or (
-        _tightest(chosen[0], others) if facts.decider is None else _decided(facts.decider)
+        _tightest(chosen[0], facts.candidates)
+        if facts.decider is None
+        else _decided(facts.decider, chosen[0].server)
     )
     noisy = sum(1 for c in facts.candidates if c.verdict == "too_noisy")
     last = (
@@ -207,33 +209,40 @@ def _placed(facts: DecisionFacts) -> tuple[str, ...]:
     return (first, f"{middle}.", *last)
 
 
-def _decided(decider: Decider) -> str:
-    """Describe the source that decided."""
+def _decided(decider: Decider, server: str) -> str:
+    """Describe the source that decided for a server."""
     room = f"**{formats.thousands(decider.headroom)} points** of headroom"
     gain = decider.headroom - decider.other
     apart = f"{formats.thousands(abs(gain))} {'more' if gain > 0 else 'fewer'}"
     is_quieter_kept = gain < 0 <= decider.headroom
     tail = ", which keeps the quieter unit free for a more sensitive job"
     return (
-        f"{decider.source} made the difference: the job has {room} there, {apart} than on the "
-        f"runner-up {decider.runner_up}{tail if is_quieter_kept else ''}"
+        f"{decider.source} made the difference: the job has {room} on {server}, {apart} than "
+        f"on the runner-up {decider.runner_up}{tail if is_quieter_kept else ''}"
     )
 
 
-def _tightest(best: CandidateFacts, others: Sequence[CandidateFacts]) -> str:
-    """Describe the source with the least headroom, where no source decided."""
+def _tightest(best: CandidateFacts, candidates: Sequence[CandidateFacts]) -> str:
+    """Describe the source with the least headroom, where no source decided.
+
+    Parameters
+    ----------
+    candidates : all of them, with ``best``
+    """
+    others = [c for c in candidates if c is not best and c.headroom]
     source, room = source_name(best.tightest), best.headroom[best.tightest]
     if room < 0:
-        least = max((c.headroom[c.tightest] for c in others if c.headroom), default=-math.inf)
         excess = (
-            f"{source} pressure there is {formats.thousands(-room)} points above its tolerance"
+            f"{source} pressure on {best.server} is {formats.thousands(-room)} points above its "
+            "tolerance"
         )
-        return f"{excess}, the smallest excess of all candidates" if room >= least else excess
+        is_smallest = bool(others) and all(room >= c.headroom[c.tightest] for c in others)
+        return f"{excess}, the smallest excess of all candidates" if is_smallest else excess
     text = (
         f"On its tightest resource, {source}, the job has "
-        f"**{formats.thousands(room)} points** of headroom there"
+        f"**{formats.thousands(room)} points** of headroom on {best.server}"
     )
-    runner_up = next((other for other in others if other.headroom), None)
+    runner_up = next((c for c in others if c.verdict != "chosen"), None)
     if runner_up is None or abs(gain := room - runner_up.headroom[best.tightest]) < 0.5:
         return text
     more = "more" if gain > 0 else "fewer"
