@@ -68,6 +68,15 @@ def test_waiting_jobs_are_listed_with_a_reason_and_a_predicted_start(
     assert "later: starts in 5 min, by 8 min with 90 %" in shown
 
 
+def test_a_queue_counts_the_jobs_without_a_prediction(as_operator: Client) -> None:
+    estimated("sooner", 60.0, 120.0)
+    estimated("unknown", None, None)
+    estimated("other", None, None)
+    assert "<b>2</b> of 3 have no prediction yet" in page(as_operator)
+    StartEstimate.objects.update(p50_s=None)
+    assert "their start cannot be predicted yet" in page(as_operator)
+
+
 def test_jobs_of_equal_requests_are_one_row_that_lists_them(as_operator: Client) -> None:
     job = estimated("one", 60.0, 120.0)
     other = factories.job("zz-second", application=job.application, submitted_s=NOW_S)

@@ -18,7 +18,7 @@ from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import run_time_history
 from apps.scheduling.selectors.waits import current_estimate, start_scores, waiting_jobs
-from apps.scheduling.services import check_job, check_start, release
+from apps.scheduling.services import check_job, check_start, release, start_estimates
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.workloads.models import Application, Job, WaitingShape
@@ -152,6 +152,16 @@ def test_the_jobs_ahead_of_an_estimate_that_stays_are_counted_again() -> None:
     assert estimate() == 0
     assert [(each.ahead, each.made_s) for each in estimates(third)] == [(0, NOW_S)]
     assert [each.ahead for each in estimates(second)] == [0]
+
+
+def test_the_jobs_ahead_are_those_with_an_earlier_corrected_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, second, third = busy_server()
+    monkeypatch.setattr(start_estimates, "calibrate", lambda waits, scored: waits[::-1])
+    estimate()
+    found = [estimates(each)[0] for each in (second, third)]
+    assert [each.ahead for each in found] == [1, 0]
 
 
 def test_estimates_are_corrected_by_those_of_jobs_that_were_placed_lately() -> None:

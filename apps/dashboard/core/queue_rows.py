@@ -96,7 +96,8 @@ class QueuePage:
     ----------
     axis_s : end of the common axis of the starts
     waiting, shapes, units : jobs that match and were read, their different requests and units
-    start_s, latest_s : medians of the p50 and p90; None = no estimate
+    start_s, latest_s : medians of the p50 and p90; None = no estimate, or none of half the jobs
+    unpredicted : jobs without a p50
     oldest_s : cluster seconds that the oldest job has waited
     reasons, projects : of all visible jobs, with the number of jobs
     hidden, hidden_jobs : rows that are not shown, and jobs of the request that is listed
@@ -110,6 +111,7 @@ class QueuePage:
     units: int
     start_s: float | None
     latest_s: float | None
+    unpredicted: int
     oldest: WaitingJob | None
     oldest_s: float
     reasons: tuple[tuple[str, str, int], ...]
@@ -171,6 +173,7 @@ def queue_page(
         units=sum(job.units or 0 for job in chosen),
         start_s=_median([row.start_s for row in every]),
         latest_s=_median([row.latest_s for row in every]),
+        unpredicted=sum(row.start_s is None for row in every),
         oldest=oldest,
         oldest_s=0.0 if oldest is None else _waited(oldest, now_s),
         reasons=_reasons(counts),

@@ -17,6 +17,7 @@ from apps.scheduling.selectors.waits import (
     waiting_counts,
     waiting_jobs,
 )
+from apps.testbed.selectors.replay import one_snapshot
 
 
 @page
@@ -24,13 +25,10 @@ def queues(request: HttpRequest) -> HttpResponse:
     """Show the waiting jobs that the user may see."""
     projects, now_s = projects_of(request), cluster_now()
     by = QueueFilter(*(request.GET.get(name, "") for name in ("project", "reason", "shape")))
-    shown = queue_page(
-        waiting_jobs(projects, project=by.project or None, reason=by.reason or None),
-        waiting_counts(projects),
-        start_scores(projects, now_s=now_s),
-        by,
-        now_s=now_s,
-    )
+    with one_snapshot():
+        jobs = waiting_jobs(projects, project=by.project or None, reason=by.reason or None)
+        counts, scores = waiting_counts(projects), start_scores(projects, now_s=now_s)
+    shown = queue_page(jobs, counts, scores, by, now_s=now_s)
     admission = admission_panel(admission_now())
     quotas = quota_rows(projects)
     context = {"queue": shown, "by": by, "admission": admission, "quotas": quotas}

@@ -176,11 +176,11 @@ def _estimates(facts: QueueFacts, starts: Starts, scored: Scored, now_s: float) 
     kinds = [
         class_of(group.kind, group.units) for group in facts.groups for _ in range(group.jobs)
     ]
-    order = np.lexsort((np.arange(len(facts.jobs)), starts.p50))
-    ahead = np.empty(order.size, dtype=np.int64)
-    ahead[order] = np.arange(order.size)
     simulated = _waits(starts)
     corrected = now_s + calibrate(simulated, scored)
+    order = np.argsort(corrected[:, 1], kind="stable")  # by p50, as it is shown
+    ahead = np.empty(order.size, dtype=np.int64)
+    ahead[order] = np.arange(order.size)
     return [
         _Estimate(job, kind, count, _all_finite(quantiles), _all_finite(waits))
         for job, kind, count, quantiles, waits in zip(
