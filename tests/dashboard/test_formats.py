@@ -1,4 +1,7 @@
 import math
+import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -100,3 +103,18 @@ def test_a_range_never_starts_before_the_cluster() -> None:
 
 def test_an_unknown_range_is_the_default() -> None:
     assert time_range("99y", now_s=1e6).name == "24h"
+
+
+def test_every_kind_of_operation_has_a_name() -> None:
+    """Kinds are given as texts, or as the `KIND` of the module."""
+    made = re.compile(
+        r"(?:begin_operation|completed_operation|\bOperation(?:\.objects\.create)?)\("
+        r"\s*kind=(?:\"([^\"]+)\"|KIND)"
+    )
+    kinds = {
+        text or import_module(".".join(path.with_suffix("").parts)).KIND
+        for path in Path("apps").rglob("*.py")
+        for text in made.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(kinds) >= 8
+    assert kinds == set(labels.OPERATIONS)

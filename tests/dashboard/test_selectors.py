@@ -28,6 +28,7 @@ from apps.dashboard.selectors.job_facts import (
 )
 from apps.execution.models import JobSample
 from apps.inventory.models import ServerState
+from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
@@ -200,6 +201,31 @@ def test_failed_profiling_runs_need_attention_for_a_day() -> None:
         ("new could not be profiled", "2 runs failed within a day")
     ]
     assert rows.total == 1
+
+
+def test_every_kind_links_to_the_items_that_are_not_shown() -> None:
+    now = database_now()
+    for i in range(9):
+        factories.job(f"slow-{i}", state="running", attainment=0.5)
+        factories.job(f"lost-{i}", state="failed", finished_at=now)
+        factories.job(f"stuck-{i}", state="queued", reason_code="NoMatchingServer")
+    rows = needs_attention(factories.principal(), now=now)
+    assert rows.total == 27
+    assert len(rows.items) == 6
+    assert [(kind.text, kind.url) for kind in rows.hidden] == [
+        ("6 jobs below target", "/jobs/?q=is:below"),
+        ("6 jobs that cannot be placed", "/jobs/?q=state:queued"),
+        ("9 failed jobs", "/jobs/?q=state:failed"),
+    ]
+
+
+def test_a_failed_operation_is_named_and_leads_to_its_page() -> None:
+    Operation.objects.create(kind="batch.submit", status="failed")
+    (item,) = needs_attention(factories.principal(), now=database_now()).items
+    assert (item.title, item.url) == (
+        "Batch of jobs failed",
+        "/system/#system-operations",
+    )
 
 
 def test_nothing_needs_attention_in_a_quiet_cluster() -> None:

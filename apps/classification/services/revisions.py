@@ -108,7 +108,7 @@ def retrain(*, reason: RevisionReason, report: Report, operation: Operation | No
     report(f"loading {len(source.rows):,} applications")
     new = _new_matrices(source)
     for pool in POOLS:
-        names = " and ".join(name.value for name in pool)
+        names = " and ".join(name.value.replace("_", "-") for name in pool)
         report(f"inferring {names} of {len(source.rows):,} applications")
         _infer(new, pool)
         report(f"evaluating {names} on hidden cells")

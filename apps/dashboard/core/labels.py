@@ -62,6 +62,22 @@ TARGET_KINDS: Final = {
     "best_effort": "best effort",
 }
 
+OPERATIONS: Final = {
+    "batch.submit": "Batch of jobs",
+    "classification.reclassify": "Retraining",
+    "lab.comparison": "Comparison in the Lab",
+    "pair.measured": "Measurement of a pair",
+    "placement.front": "Search for a front",
+    "placement.plan": "Planning",
+    "profiling": "Profiling",
+    "sampling.check": "Sampling check",
+}
+
+
+def operation_text(kind: str) -> str:
+    """Return the name of a kind of operation, or the kind if it is unknown."""
+    return OPERATIONS.get(kind, kind)
+
 
 def reason_text(code: str) -> str:
     """Return the text of a reason code, or the code if it is unknown."""

@@ -50,43 +50,88 @@ class AttentionItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Hidden:
+    """The items of one kind that are not shown: how many, and the page that lists them."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
-    """The first items and the total number."""
+    """The first items, the total number, and what is not shown."""
 
     items: tuple[AttentionItem, ...]
     total: int
+    hidden: tuple[Hidden, ...]
 
-    @property
-    def more(self) -> int:
-        """Number of items that are not shown."""
-        return self.total - len(self.items)
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """The first items of a kind and their number; ``noun`` is singular and plural."""
+
+    noun: tuple[str, str]
+    url: str
+    items: list[AttentionItem]
+    count: int
 
 
 def needs_attention(principal: Principal, *, now: datetime) -> Attention:
     """Return the first items of every kind that concern the caller, in order of urgency."""
     visible = visible_jobs(principal)
+    jobs, applications = reverse("jobs"), reverse("applications")
+    servers = ("server", "servers")
     kinds = [
-        _below_target(visible),
-        _unplaceable(visible),
-        _silent(now),
-        _failed_jobs(visible, now),
-        _drifted(),
-        _failed_profiling(now),
-        _failed_operations(principal, now),
-        _draining(),
+        _Kind(
+            ("job below target", "jobs below target"),
+            f"{jobs}?q=is:below",
+            *_below_target(visible),
+        ),
+        _Kind(
+            ("job that cannot be placed", "jobs that cannot be placed"),
+            f"{jobs}?q=state:queued",
+            *_unplaceable(visible),
+        ),
+        _Kind(servers, reverse("map") + "?colour=age", *_silent(now)),
+        _Kind(
+            ("failed job", "failed jobs"), f"{jobs}?q=state:failed", *_failed_jobs(visible, now)
+        ),
+        _Kind(("drifted application", "drifted applications"), applications, *_drifted()),
+        _Kind(
+            ("application without a profile", "applications without a profile"),
+            applications,
+            *_failed_profiling(now),
+        ),
+        _Kind(
+            ("failed operation", "failed operations"),
+            _operations_page(),
+            *_failed_operations(principal, now),
+        ),
+        _Kind(("draining server", "draining servers"), reverse("map"), *_draining()),
     ]
+    shown = _fair([kind.items for kind in kinds])
     return Attention(
-        items=tuple(_fair([items for items, _ in kinds])), total=sum(count for _, count in kinds)
+        items=tuple(item for items in shown for item in items),
+        total=sum(kind.count for kind in kinds),
+        hidden=tuple(
+            Hidden(formats.plural(kind.count - len(items), *kind.noun), kind.url)
+            for kind, items in zip(kinds, shown, strict=True)
+            if kind.count > len(items)
+        ),
     )
 
 
-def _fair(kinds: list[list[AttentionItem]]) -> list[AttentionItem]:
+def _fair(kinds: list[list[AttentionItem]]) -> list[list[AttentionItem]]:
     """Return a few items of every kind, then fill up with the most urgent kinds."""
     chosen = [items[:PER_KIND] for items in kinds]
     for i, items in enumerate(kinds):
         room = SHOWN - sum(len(items) for items in chosen)
         chosen[i] = items[: len(chosen[i]) + max(0, room)]
-    return [item for items in chosen for item in items][:SHOWN]
+    room = SHOWN
+    for i, items in enumerate(chosen):
+        chosen[i] = items[:room]
+        room -= len(chosen[i])
+    return chosen
 
 
 def _below_target(visible: QuerySet[Job]) -> tuple[list[AttentionItem], int]:
@@ -214,14 +259,18 @@ def _failed_operations(principal: Principal, now: datetime) -> tuple[list[Attent
         AttentionItem(
             "circ",
             "t3",
-            f"Operation {operation.kind} failed",
+            f"{labels.operation_text(operation.kind)} failed",
             operation.message or str(operation.id),
             "Open",
-            f"/api/v1/operations/{operation.id}/",
+            _operations_page(),
         )
         for operation in failed.order_by("-created_at")[:2]
     ]
     return items, failed.count()
+
+
+def _operations_page() -> str:
+    return reverse("system") + "#system-operations"
 
 
 def _draining() -> tuple[list[AttentionItem], int]:

@@ -29,6 +29,7 @@ register.filter("signed", lambda value, digits=0: formats.signed(_float(value), 
 register.filter("percent", lambda value, digits=1: formats.percent(_float(value), digits))
 register.filter("duration", lambda value: formats.duration(_float(value)))
 register.filter("byte_size", lambda value: formats.byte_size(_float(value)))
+register.filter("operation_text", labels.operation_text)
 register.filter("reason_text", labels.reason_text)
 register.filter("command_line", shlex.join)
 register.filter("target_text", formats.target_text)
