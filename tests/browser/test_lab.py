@@ -37,6 +37,15 @@ def test_a_comparison_fits_and_is_accessible(
     page.close()
 
 
+def test_the_offered_name_follows_the_hours_until_it_is_edited(visitor: Visitor) -> None:
+    page = visitor.visit("/lab/")
+    page.locator("#lab-form [name=hours]").fill("0.5")
+    expect(page.locator("#lab-form [name=name]")).to_have_value("Last 0.5 h")
+    page.locator("#lab-form [name=name]").fill("mine")
+    page.locator("#lab-form [name=hours]").fill("2")
+    expect(page.locator("#lab-form [name=name]")).to_have_value("mine")
+
+
 def test_progress_is_polled_again_after_an_error(visitor: Visitor) -> None:
     begun = lab_world.comparison()
     asked: list[str] = []

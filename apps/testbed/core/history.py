@@ -99,7 +99,10 @@ def _left_out(without_work: int, earlier: int) -> Iterator[str]:
 def _ignored(jobs: Sequence[PastJob]) -> Iterator[str]:
     """Say which parts of the requests a replay does not model, and how many jobs have them."""
     for count, text in (
-        (sum(bool(job.constraints) for job in jobs), "constraints, which are not replayed"),
+        (
+            sum(any(job.constraints.values()) for job in jobs),
+            "constraints, which are not replayed",
+        ),
         (
             sum(job.target.get("kind") not in TARGETS for job in jobs),
             "a target for queries or instructions per second, replayed as best effort",

@@ -93,9 +93,10 @@ def _headline(comparison: Comparison, best: Difference, primary: Measure) -> str
             f"{best.setting} beats {base} on {primary.label} by {amount(best, primary)}"
             f"{'; ' + rest if rest else ''}."
         )
-    side = "ahead" if _gain(best, primary) >= 0.0 else "behind"
+    is_ahead = _gain(best, primary) >= 0.0
+    rank, side = ("best", "ahead") if is_ahead else ("next best", "behind")
     return (
-        f"No setting clearly beats {base} on {primary.label}; the best, {best.setting}, is"
+        f"No setting clearly beats {base} on {primary.label}; the {rank}, {best.setting}, is"
         f" {amount(best, primary)} {side}."
     )
 

@@ -175,6 +175,12 @@ def test_the_verdict_claims_nothing_within_the_noise() -> None:
     assert text.endswith(" ahead.")
 
 
+def test_the_best_other_setting_is_the_next_best_behind_the_baseline() -> None:
+    text = verdict(compared(table([BASE_DELAY], [BASE_DELAY + 0.1 + NOISE])))
+    assert "; the next best, tarcil, is 0.1" in text
+    assert text.endswith(" behind.")
+
+
 def test_a_setting_clear_of_zero_comes_before_a_larger_unclear_gain() -> None:
     runs = table(
         [BASE_DELAY],

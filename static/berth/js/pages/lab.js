@@ -4,6 +4,7 @@ import { debounce } from "../dom.js";
 import { problemText } from "../notices.js";
 
 const SAMPLE_JOBS = { history: 1000 }; // a history is counted when it is copied
+const OFFERED_NAME = /^Last [\d.]* h$/; // as long as it was not edited
 const estimateLater = debounce(estimate, 300);
 
 export function start() {
@@ -11,6 +12,10 @@ export function start() {
   form.addEventListener("input", () => {
     showFields(form);
     estimateLater(form);
+  });
+  form.elements.hours.addEventListener("input", ({ target }) => {
+    const { name } = form.elements;
+    if (OFFERED_NAME.test(name.value)) name.value = `Last ${target.value} h`;
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
