@@ -62,8 +62,33 @@ def test_neighbours_are_bars_on_the_axis_of_the_performance() -> None:
 
 def test_a_value_far_off_the_axis_is_cut() -> None:
     late = replace(TIMELINE, performance=np.array([0.04, 0.042, 10.0, 10.0]))
-    assert max(dip.figure(late).data[-1].y) == pytest.approx(0.15)
+    figure = dip.figure(late)
+    assert max(figure.data[-1].y) == pytest.approx(0.15)
     assert "10 s at worst" in dip.title(late)
+    marks = next(trace for trace in figure.select_traces({"mode": "markers"}))
+    assert (list(marks.x), list(marks.customdata)) == ([600.0, 900.0], ["10 s", "10 s"])
+    assert "▲ above the axis, up to 10 s" in words(figure)
+
+
+def test_values_on_the_axis_have_no_mark() -> None:
+    assert list(dip.figure(TIMELINE).select_traces({"mode": "markers"})) == []
+    assert "above the axis" not in words(dip.figure(TIMELINE))
+
+
+def test_lanes_that_are_not_shown_are_counted_in_a_lane_of_their_own() -> None:
+    lanes = tuple(replace(LANES[1], name=f"job-{i}") for i in range(12))
+    figure = dip.figure(replace(TIMELINE, lanes=lanes))
+    count = next(n for n in figure.layout.annotations if n.text == "3 more in the table")
+    assert (count.yref, count.y) == ("y2", 9)
+    assert list(figure.layout.yaxis2.range) == [9.5, -0.5]
+
+
+def test_a_duration_axis_has_round_ticks() -> None:
+    hours = np.array([3000.0, 9000.0, 9000.0, 9000.0])
+    slow = replace(TIMELINE, target_kind="completion_time", target=3000.0, performance=hours)
+    assert list(dip.figure(slow).layout.yaxis.ticktext) == [
+        *("0", "30 min", "1 h", "1 h 30 min", "2 h", "2 h 30 min"),
+    ]
 
 
 def test_a_job_without_a_dip_or_reports_has_axes_and_a_sentence() -> None:

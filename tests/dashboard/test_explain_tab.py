@@ -108,6 +108,14 @@ def test_a_size_that_is_none_leaves_that_of_the_job(
     assert f"units&quot;: {units}" not in page or not units
 
 
+def test_the_texts_have_the_formats_of_the_page(as_operator: Client, world: Missed) -> None:
+    page = text_of(as_operator, f"/jobs/{world.job.id}/?tab=explain")
+    side = page[page.index('id="explain-side"') :]
+    assert re.search(r"\(\d+ % sure\)", side)
+    assert not re.search(r">[^<]*\d%[^<]*<", side)
+    assert not re.search(r"Relax the target to [\d,]{4,} s", side)
+
+
 def test_a_job_of_another_project_is_not_submitted_again(client: Client) -> None:
     world = missed(project=factories.project("theirs"))
     client.force_login(factories.user("sue", role=Role.SUBMITTER))

@@ -16,6 +16,8 @@ UNITS: Final = re.compile(
     r"(%|[kMGT]?[BW]\b|[kMGT]\b|ms\b|µs\b|s\b|min\b|h\b|d\b|units?\b|queries/s|instr\./s)"
 )
 
+PERCENT: Final = re.compile(r"(?<=\d)%")
+
 
 def thousands(value: float, digits: int = 0) -> str:
     """Return a number with commas, e.g. "13,056"; a dash if it is NaN."""
@@ -61,6 +63,11 @@ def percent(share: float, digits: int = 1) -> str:
     if math.isnan(share):
         return "–"
     return f"{thousands(100 * share, digits)} %"
+
+
+def spaced(text: str) -> str:
+    """Return a text with a space before each percent sign, as in all texts of the pages."""
+    return PERCENT.sub(" %", text)
 
 
 def cost_text(ceiling: float | None, cost: float) -> str:

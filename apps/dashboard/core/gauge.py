@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from apps.dashboard.core import formats
+from apps.workloads.core.durations import DAY_S
 
 SPAN: Final = 1.5  # of the axis, in targets, unless a value needs more
 MAX_SPAN: Final = 3.0  # values beyond it are drawn at the end, with an arrow
 MIN_TICKS: Final = 3
+MINUTE_S: Final = 60.0
+DURATIONS: Final = {"completion_time", "throughput_latency"}  # kinds of target
+STEPS_S: Final = (15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200)
 _FIELDS: Final = {
     "completion_time": "seconds",
     "throughput_latency": "latency_seconds",
@@ -81,7 +85,7 @@ def gauge(
         high=place(predicted[2]),
         is_rate=kind == "ips",
         is_beyond=value > top,
-        ticks=tuple((tick / top, _tick_text(kind, tick)) for tick in round_ticks(top)),
+        ticks=tuple((tick / top, _tick_text(kind, tick)) for tick in axis_ticks(kind, top)),
         target_text=formats.performance_text(kind, float(limit)),
         value_text=formats.performance_text(kind, value) if known else "",
         headroom=_headroom(kind, float(limit), value, attainment),
@@ -103,6 +107,19 @@ def _headroom(kind: str, limit: float, value: float, attainment: float | None) -
         return f"headroom {apart}, {share} of the target"
     side = "below" if kind == "ips" else "over"
     return f"{apart} {side} the target, {share} of it"
+
+
+def axis_ticks(kind: str, top: float) -> tuple[float, ...]:
+    """Return round values of a kind of target from 0 to at most ``top``: at least three besides 0.
+
+    From a minute, durations are round in minutes, hours or days.
+    """
+    if kind not in DURATIONS or top < MINUTE_S:
+        return round_ticks(top)
+    if top >= MIN_TICKS * DAY_S:
+        return tuple(DAY_S * days for days in round_ticks(top / DAY_S))
+    step = max(each for each in STEPS_S if MIN_TICKS * each <= top)
+    return tuple(float(i * step) for i in range(int(top / step) + 1))
 
 
 def round_ticks(top: float) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from apps.dashboard.core import formats
-from apps.dashboard.core.gauge import round_ticks
+from apps.dashboard.core.gauge import axis_ticks
 from apps.dashboard.figures import theme
 from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
@@ -127,7 +127,8 @@ def figure(data: DipTimeline) -> go.Figure:
     first, last = float(data.times_s[0]), float(data.times_s[-1])
     lanes = data.lanes[:MAX_LANES]
     top = _top(data)
-    ticks = round_ticks(top)
+    ticks = axis_ticks(data.target_kind, top)
+    hidden = len(data.lanes) - len(lanes)
     chart = Chart(
         theme.layout(
             HEIGHT,
@@ -142,7 +143,7 @@ def figure(data: DipTimeline) -> go.Figure:
             },
             yaxis2={
                 "domain": [0, LANES],
-                "range": [max(len(lanes), 3) - 0.5, -0.5],
+                "range": [max(len(lanes) + bool(hidden), 3) - 0.5, -0.5],
                 "showticklabels": False,
                 "showgrid": False,
                 "zeroline": False,
@@ -158,16 +159,19 @@ def figure(data: DipTimeline) -> go.Figure:
     for at_s in data.moved_s:
         chart.add_shape(_vertical(at_s))
         chart.add_annotation(_label("▲ units moved", x=at_s, y=LANES + 0.07))
-    hidden = len(data.lanes) - len(lanes)
-    if hidden or not lanes:
-        text = f"{hidden} more in the table" if hidden else "No other job on its servers"
-        chart.add_annotation(_label(text, x=first, y=0.0))
+    if hidden:  # in a lane of its own
+        more = {"x": first, "y": len(lanes), "yref": "y2", "xanchor": "left", "xshift": 4}
+        text = f"{hidden} more in the table"
+        chart.add_annotation(theme.note(text, **more, font={"color": theme.TEXT_2}))
+    elif not lanes:
+        chart.add_annotation(_label("No other job on its servers", x=first, y=0.0))
     return chart.figure()
 
 
 def _add_performance(chart: Chart, data: DipTimeline, last: float) -> None:
     shown = np.minimum(data.performance, _top(data))
     texts = [formats.performance_text(data.target_kind, float(v)) for v in data.performance]
+    _add_beyond(chart, data, texts, last)
     chart.add_scatter(
         x=data.times_s,
         y=shown,
@@ -184,6 +188,27 @@ def _add_performance(chart: Chart, data: DipTimeline, last: float) -> None:
     for label in theme.end_labels(labels, x=last, pixels_per_unit=pixels):
         chart.add_annotation(label)
     chart.add_annotation(theme.axis_name(_measure(data), xshift=-78))
+
+
+def _add_beyond(chart: Chart, data: DipTimeline, texts: list[str], last: float) -> None:
+    """Mark the reports beyond the end of the axis, and say how far they reach."""
+    top = _top(data)
+    beyond = np.flatnonzero(data.performance > top)
+    if not beyond.size:
+        return
+    chart.add_scatter(
+        x=data.times_s[beyond],
+        y=np.full(beyond.size, top),
+        mode="markers",
+        marker={"symbol": "triangle-up", "size": 8, "color": theme.ACCENT},
+        cliponaxis=False,
+        customdata=[texts[i] for i in beyond],
+        hovertemplate="%{customdata}, above the axis<extra></extra>",
+    )
+    highest = texts[beyond[np.argmax(data.performance[beyond])]]
+    at_end = {"x": last, "y": 1.0, "yref": "paper", "yanchor": "bottom", "xanchor": "right"}
+    text = f"▲ above the axis, up to {highest}"
+    chart.add_annotation(theme.note(text, **at_end, yshift=4, font={"color": theme.TEXT_2}))
 
 
 def _add_dip(chart: Chart, data: DipTimeline) -> None:

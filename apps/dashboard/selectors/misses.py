@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from django.db.models import QuerySet
@@ -104,8 +104,8 @@ def explained(job: Job, visible: QuerySet[Job], *, at: str) -> Explained:
     found = diagnosis(job, visible, at_s=read_at(at))
     finding = found.finding
     return Explained(
-        summary=found.summary,
-        suspects=() if finding is None else finding.suspects,
+        summary=formats.spaced(found.summary),
+        suspects=() if finding is None else tuple(map(_suspect, finding.suspects)),
         unknown=None if finding is None else finding.unknown,
         remedies=tuple(_remedy(remedy, found) for remedy in found.remedies),
         unchanged=_performance(found.unchanged, job.target_kind),
@@ -168,6 +168,12 @@ def _lanes(case: Case, found: Diagnosis) -> tuple[Lane, ...]:
     return tuple(lanes)
 
 
+def _suspect(suspect: Suspect) -> Suspect:
+    """Return a suspect with its evidence in the format of the page."""
+    evidence = tuple(replace(fact, text=formats.spaced(fact.text)) for fact in suspect.evidence)
+    return replace(suspect, evidence=evidence)
+
+
 def _remedy(remedy: Remedy, found: Diagnosis) -> RemedyRow:
     request = found.request_of(remedy)
     kind = found.job.target_kind
@@ -181,7 +187,9 @@ def _remedy(remedy: Remedy, found: Diagnosis) -> RemedyRow:
     return RemedyRow(
         kind=remedy.kind.value,
         units=remedy.units,
-        text=found.text_of(remedy),
+        text=f"Relax the target to {formats.performance_text(kind, remedy.relaxed)}"
+        if remedy.kind is RemedyKind.RELAX
+        else found.text_of(remedy),
         predicted=_performance(remedy, kind),
         interval=f"{low}, {high}" if low else "",
         probability=None if math.isnan(remedy.probability) else remedy.probability,

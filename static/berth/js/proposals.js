@@ -62,7 +62,7 @@ function row(victim) {
   );
   const target = element("td");
   const missed = victim.breaks_promise;
-  target.append(element("span", missed ? "missed" : "kept", `badge ${missed ? "bad" : "ok"}`));
+  target.append(element("span", missed ? "missed" : "not missed", `badge ${missed ? "bad" : "ok"}`));
   line.append(
     name,
     element("td", grouped(victim.units), "num"),

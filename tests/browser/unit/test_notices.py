@@ -89,3 +89,33 @@ def test_a_proposal_can_be_applied_again_after_a_lost_connection(
     empty_page.route("**/preemptions/7/", lambda route: route.fulfill(json={**PROPOSAL, "id": 7}))
     empty_page.route("**/preemptions/7/apply/", lambda route: route.abort())
     assert js(DIALOG) == ["The server did not answer: Try again.", False, False]
+
+
+VICTIM = {"id": 1, "name": "etl", "project": "p", "priority": 0, "units": 1, "short_units": 1}
+PREVIEW = {
+    "outcome": "possible",
+    "candidates": 1,
+    "units": 1,
+    "is_best": True,
+    "overridden_limits": [],
+    "basis": "b",
+    "cost": {"jobs": 1, "broken_promises": 0, "lost_unit_seconds": 5},
+}
+VICTIMS = """
+    document.body.innerHTML = `<dialog id="preempt-job"><p id="pj-summary"></p>
+        <div id="pj-victims"></div><p id="pj-error"></p><button id="pj-go"></button></dialog>`;
+    const { openPreemption } = await load("preemption.js");
+    await openPreemption("8");
+    const cells = [...document.querySelectorAll("#pj-victims td:nth-child(6)")];
+    return cells.map((one) => one.textContent);
+"""
+
+
+def test_a_victim_without_a_target_keeps_and_misses_none(js: Script, empty_page: Page) -> None:
+    victims = [
+        {**VICTIM, "lost_unit_seconds": 5, "breaks_promise": breaks, "promise": promise}
+        for breaks, promise in ((False, "it has no target"), (True, "it may miss its deadline"))
+    ]
+    answer = {**PREVIEW, "victims": victims}
+    empty_page.route("**/jobs/8/preemption/", lambda route: route.fulfill(json=answer))
+    assert js(VICTIMS) == ["it has no target", "missed it may miss its deadline"]

@@ -225,7 +225,7 @@ def _profile(one: Contribution, attribution: Attribution, scene: Scene) -> list[
     ]
     crossed = int(scene.pressure.crossed.sum())
     if crossed:
-        text = f"pressure is above the tolerance in {_plural(crossed, 'source')}"
+        text = f"above the tolerance in {_plural(crossed, 'source')}"
         facts.append(Evidence(False, "pressure", text))
     return facts
 

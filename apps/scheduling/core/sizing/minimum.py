@@ -242,7 +242,7 @@ def _suggestion(target: Target, work: Work, best: float) -> str:
         case CompletionTime():
             return f"request at least {_seconds(best * EASIER)}, or split the input"
         case ThroughputLatency() if math.isinf(best):
-            return f"no size serves {target.qps:.0f} queries/s; request fewer per job"
+            return f"no size serves {target.qps:,.0f} queries/s; request fewer per job"
         case ThroughputLatency():
             return f"request a latency of at least {best * EASIER:.4g} s, or fewer queries/s"
         case _:
