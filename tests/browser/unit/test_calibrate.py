@@ -73,3 +73,15 @@ def test_debounced_work_runs_once_with_the_last_arguments_and_can_be_stopped(js:
         await pause();
         return calls;"""
     assert js(script) == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(-42.0, "−42 W"), (1500.0, "+1.5 kW"), (0.3, "0 W"), (-0.4, "0 W")],
+)
+def test_a_change_of_power_is_as_precise_as_the_heading(
+    js: Script, change: float, text: str
+) -> None:
+    script = """const m = await load("calibrate/preview_answer.js");
+        return m.powerChange(argument);"""
+    assert js(script, change) == text

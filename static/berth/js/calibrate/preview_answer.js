@@ -43,6 +43,9 @@ export function reachedState(answer) {
   };
 }
 
+/* A change of power with its sign, as in the heading. */
+export const powerChange = (change) => (change < 0.5 ? "" : "+") + watts(Math.round(change) || 0);
+
 /* The effect in one line: power, targets and migrations. */
 export function effectText({ before, after, moves }) {
   if (!moves) return "no migrations";
@@ -116,7 +119,7 @@ function measures(answer, { before, after, moves, seconds, isWhole }) {
       ...measure("Power", "of the servers", "watts", -1),
       before: watts(before.watts),
       after: watts(after.watts),
-      change: `${signed((after.watts - before.watts) / 1000, 1)} kW`,
+      change: powerChange(after.watts - before.watts),
       free: free("P", watts),
     },
     {
