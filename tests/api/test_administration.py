@@ -291,6 +291,12 @@ def test_an_invalid_project_is_refused(root: APIClient, body: dict[str, Any]) ->
     assert root.post(PROJECTS, body).status_code == 422
 
 
+def test_a_wrong_project_name_is_told_what_is_accepted(root: APIClient) -> None:
+    (error,) = root.post("/api/v1/projects/", {"name": "Bad Name!"}).json()["errors"]
+    assert error["pointer"] == "/name"
+    assert error["detail"].startswith("Only letters without accents, digits, hyphens and")
+
+
 def test_an_edit_of_an_older_version_of_a_project_is_refused(root: APIClient) -> None:
     root.post(PROJECTS, {"name": "night"})
     url = f"{PROJECTS}night/"

@@ -88,6 +88,16 @@ def test_a_replay_shows_each_field_that_differs(
     assert visitor.errors == []
 
 
+def test_a_decision_about_one_job_was_decided_alone(
+    visitor: Visitor, asked: list[tuple[str, Any]]
+) -> None:
+    page = decision_page(visitor)
+    alone = {**ANSWERS["replay"], "jobs": 1, "position": 0}
+    page.route("**/replay/", lambda route: route.fulfill(json=alone))
+    page.get_by_role("button", name="Replay").click()
+    expect(page.locator("#again-answer")).to_contain_text("Decided alone.")
+
+
 def test_a_decision_is_tried_with_changes(visitor: Visitor, asked: list[tuple[str, Any]]) -> None:
     page = decision_page(visitor)
     page.get_by_label("Policy", exact=True).select_option("slot_rr")

@@ -453,7 +453,7 @@ def test_an_infeasible_target_offers_the_nearest_feasible_one(visitor: Visitor) 
     expect(page.locator("#p-check")).to_contain_text("The target cannot be met")
     expect(page.locator("#p-check")).to_contain_text("41 s")
     assert visitor.serious_findings() == []
-    page.get_by_role("button", name="Use done in 42 s").click()
+    page.get_by_role("button", name="Set target: done in 42 s").click()
     expect(page.get_by_label("Complete within")).to_have_value("42")
 
 
@@ -466,7 +466,7 @@ def test_a_suggested_target_leaves_the_rest_of_edited_json_as_it_is(visitor: Vis
     spec = {"application": "grep", "note": "kept", "target": target}
     page.locator("#raw").fill(json.dumps({"metadata": {"name": "mine"}, "spec": spec}))
     page.get_by_role("button", name="Check", exact=True).click()
-    page.get_by_role("button", name="Use done in 42 s").click()
+    page.get_by_role("button", name="Set target: done in 42 s").click()
     page.get_by_role("tab", name="JSON").click()
     assert json.loads(page.locator("#raw").input_value()) == {
         "metadata": {"name": "mine"},

@@ -51,14 +51,14 @@ def test_a_job_that_costs_more_than_its_ceiling_fails_with_its_own_reason(client
     work(make_agent("agent-1"))
     assert state_and_reason(job) == ("failed", "CostExceeded")
     assert job.reason_message.startswith(
-        "the ceiling max_cost is 50 unit-seconds, and the cheapest placement"
+        "the highest cost (max_cost) is 50 unit-seconds, and the cheapest placement"
     )
     assert "units of J" in job.reason_message
     decision = Decision.objects.get(job=job)
     assert (decision.outcome, decision.reason_code) == ("refused", "CostExceeded")
     client.force_login(factories.user(role=Role.ADMIN))
     page = client.get(f"/jobs/{job.id}/?tab=why").content.decode().replace("\xa0", " ")
-    assert "The ceiling max_cost is 50 unit-seconds" in page
+    assert "The highest cost (max_cost) is 50 unit-seconds" in page
     assert "at most 50 unit-seconds" in page
 
 
@@ -76,7 +76,7 @@ def test_a_check_names_the_cheapest_cost(client: Client) -> None:
     }
     answer = client.post("/api/v1/checks/", body, content_type="application/json").json()
     assert (answer["outcome"], answer["reason"]) == ("infeasible", "CostExceeded")
-    assert "max_cost is 50 unit-seconds" in answer["summary"]
+    assert "(max_cost) is 50 unit-seconds" in answer["summary"]
 
 
 @pytest.mark.parametrize("ceiling", [0, -1, 1e16, "much"], ids=str)

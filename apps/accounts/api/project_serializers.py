@@ -63,10 +63,15 @@ class ProjectSerializer(serializers.Serializer[Any]):
     )
 
 
+SLUG_ERRORS: Final = {
+    "invalid": "Only letters without accents, digits, hyphens and underscores are accepted."
+}
+
+
 class ProjectRequestSerializer(serializers.Serializer[Any]):
     """The request for a new project."""
 
-    name = serializers.SlugField(max_length=63)
+    name = serializers.SlugField(max_length=63, error_messages=SLUG_ERRORS)
     description = serializers.CharField(max_length=1000, allow_blank=True, required=False)
     labels = LabelsField(required=False)
     requires_key = serializers.BooleanField(required=False)
@@ -81,7 +86,7 @@ class ProjectRequestSerializer(serializers.Serializer[Any]):
 class ProjectPatchSerializer(ProjectRequestSerializer):
     """A change of a project."""
 
-    name = serializers.SlugField(max_length=63, required=False)
+    name = serializers.SlugField(max_length=63, required=False, error_messages=SLUG_ERRORS)
     archived = serializers.BooleanField(required=False)
 
 

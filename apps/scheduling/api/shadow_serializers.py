@@ -25,6 +25,7 @@ class ShadowRequestSerializer(serializers.Serializer[Any]):
         min_value=MIN_SHARE,
         max_value=1.0,
         default=1.0,
+        error_messages=dict.fromkeys(("min_value", "max_value"), f"Accepted: {MIN_SHARE:g} to 1."),
         help_text="Of the decisions; at most BERTH_SHADOW_SHARE.",
     )
     until = serializers.DateTimeField(

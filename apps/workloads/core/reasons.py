@@ -106,7 +106,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.COST_EXCEEDED: Meaning(
         4,
         "Every placement that meets the target is predicted to cost more than the ceiling.",
-        "Raise max_cost to the cheapest cost found, or allow more platforms.",
+        "Raise the highest cost (max_cost) to the cheapest cost found, or allow more platforms.",
     ),
     Reason.NO_MATCHING_SERVER: Meaning(
         4,

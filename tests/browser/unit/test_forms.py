@@ -225,6 +225,28 @@ def test_equal_candidates_that_follow_each_other_are_merged(js: Script) -> None:
     assert js(script, []) == []
 
 
+CHECK = {
+    "outcome": "waits", "summary": "The job would wait.", "next_action": "Wait.", "known": True,
+    "units": 1, "servers": [], "platforms": [], "probability_met": None, "units_eligible": 1,
+    "units_examined": 1, "snapshot": 7, "predicted": None, "candidates": [], "dropped": {},
+    "guarantee": {"statement": "The only eligible unit was examined"},
+    "suggestions": [{"text": "completion within 9 s", "target": {}}],
+    "start": {"p50_seconds": None, "p90_seconds": None},
+}  # fmt: skip
+
+
+def test_a_check_tells_start_guarantee_and_suggestions_in_words(js: Script) -> None:
+    script = """
+        const { resultSections } = await load("submit/result.js");
+        document.body.append(...resultSections(argument, { target: { kind: "ips" } }, () => {}));
+        const lists = [...document.querySelectorAll("dl")].map((one) => one.textContent);
+        return [lists.join(), document.querySelector("button").textContent];"""
+    facts, button = js(script, CHECK)
+    assert "Startsunknown: the time when units become free cannot be predicted" in facts
+    assert "GuaranteeThe only eligible unit was examined" in facts
+    assert button == "Set target: completion within 9 s"
+
+
 RATED = {"quality": 0.8, "target": 0.7, "closeness": 0.9}
 UNRATED = {"quality": None, "target": None, "closeness": -0.2}
 

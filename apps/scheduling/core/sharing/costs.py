@@ -51,8 +51,8 @@ def cheapest(cost: Floats, among: Bools) -> Cheapest:
 def too_expensive(ceiling: float, cost: float) -> str:
     """Return the sentence of a refusal."""
     return (
-        f"the ceiling max_cost is {_amount(ceiling)} unit-seconds, and the cheapest placement"
-        f" is predicted to cost {_amount(cost)}"
+        f"the highest cost (max_cost) is {_amount(ceiling)} unit-seconds, and the cheapest "
+        f"placement is predicted to cost {_amount(cost)}"
     )
 
 

@@ -48,7 +48,7 @@ async function replay() {
   const { value } = await call("POST", `${address()}replay/`, {});
   const { verdict, differences, changed, jobs, position } = value;
   if (verdict === "unavailable") return [element("p", `The decision cannot be repeated: ${value.detail}.`, "meta")];
-  const together = `Job ${position + 1} of ${jobs} decided together.`;
+  const together = jobs === 1 ? "Decided alone." : `Job ${position + 1} of ${jobs} decided together.`;
   const changedText = changed.map(({ field, stored, now }) => `${field} was ${text(stored)}, is ${text(now)}`);
   const note = element("p", [together, ...changedText].join(" "), "meta");
   if (verdict === "identical") return [element("h3", "Identical in every field"), note];

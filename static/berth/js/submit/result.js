@@ -113,7 +113,7 @@ function facts(check, kind) {
 function startText(start) {
   if (!start) return "";
   const { p50_seconds: p50, p90_seconds: p90 } = start;
-  if (p50 === null) return "unknown: nothing tells when units are freed";
+  if (p50 === null) return "unknown: the time when units become free cannot be predicted";
   return p90 === null
     ? `in ${duration(p50)} (p50; p90 unknown)`
     : `in ${duration(p50)} to ${duration(p90)} (p50 to p90)`;
@@ -138,7 +138,7 @@ function feasibilityChart(jobDocument) {
 function suggestionButtons(suggestions, useTarget) {
   const box = element("div", "", "chips");
   for (const { text, target } of suggestions) {
-    const button = element("button", `Use ${text}`, "btn small", { type: "button" });
+    const button = element("button", `Set target: ${text}`, "btn small", { type: "button" });
     button.addEventListener("click", () => useTarget(target));
     box.append(button);
   }

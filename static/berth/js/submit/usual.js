@@ -34,7 +34,7 @@ function show(box, usual, use) {
   const lines = usual.reason ? [element("p", `Filled in: ${usual.reason}.`)] : [];
   for (const { text, target, reason } of usual.suggestions) {
     const line = element("p");
-    const button = element("button", `Use ${text}`, "btn small", { type: "button" });
+    const button = element("button", `Set target: ${text}`, "btn small", { type: "button" });
     button.addEventListener("click", () => use(target));
     line.append(button, ` ${reason}.`);
     lines.push(line);

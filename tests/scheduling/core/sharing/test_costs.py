@@ -43,7 +43,7 @@ def test_the_cheapest_option_is_one_of_those_allowed() -> None:
 
 def test_a_refusal_names_the_ceiling_and_the_cheapest_cost() -> None:
     assert too_expensive(12.5, 12345.6) == (
-        "the ceiling max_cost is 12.5 unit-seconds,"
+        "the highest cost (max_cost) is 12.5 unit-seconds,"
         " and the cheapest placement is predicted to cost 12,346"
     )
 
@@ -71,7 +71,7 @@ def test_a_ceiling_below_the_cheapest_placement_refuses_the_job() -> None:
     assert isinstance(found, Infeasible)
     assert found.cost == pytest.approx(100.0)
     assert (found.units, found.platform) == (1, "J")
-    assert found.suggestion.startswith("the ceiling max_cost is 99 unit-seconds")
+    assert found.suggestion.startswith("the highest cost (max_cost) is 99 unit-seconds")
 
 
 def test_a_target_that_no_size_meets_is_not_a_matter_of_cost() -> None:
