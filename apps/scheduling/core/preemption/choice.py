@@ -2,7 +2,8 @@
 
 Notation: m units of the waiting job, G groups of servers, C candidates, n of their parts.
 A *share* is a candidate with its parts in one group; its *gain* is at most how many units (or
-places, for a spread job) its end adds there.
+places, for a spread job) its end adds there: its own ones, and the free ones of its servers that
+lack resources. The *problem of units alone* is to gain m units, whatever their resources.
 """
 
 from dataclasses import dataclass
@@ -78,8 +79,8 @@ def choose_victims(waiting: Waiting, rooms: Rooms, running: Candidates) -> Victi
     groups = int(group.max(initial=-1)) + 1
     parts = _usable_parts(waiting, rooms, running, group.astype(np.int64), groups)
     shares = _shares(waiting, rooms, parts, groups)
-    free = _units_only(waiting, rooms, group, groups)
-    missing = np.maximum(0, waiting.units - free)
+    now = rooms.fits_now(np.arange(rooms.server.size))
+    missing = np.maximum(0, waiting.units - _counted(waiting, rooms, now, group, groups))
     bound = _bound(running, shares, missing)
     has_room = _room_without(waiting, rooms, parts, group, groups) >= waiting.units
     order = np.lexsort((np.arange(groups), *reversed(bound)))
@@ -132,17 +133,12 @@ def _shares(waiting: Waiting, rooms: Rooms, parts: _Parts, groups: int) -> _Shar
         once = np.unique(share * max(1, places.size) + place[parts.server])
         gain = np.bincount(once // max(1, places.size), minlength=key.size)
     else:
-        gain = np.bincount(share, parts.units, minlength=key.size)
+        units = parts.units + rooms.blocked(parts.server)
+        gain = np.bincount(share, units, minlength=key.size)
     group = key // jobs
     return _Shares(
         key % jobs, group, gain.astype(np.int64), np.searchsorted(group, np.arange(groups + 1))
     )
-
-
-def _units_only(waiting: Waiting, rooms: Rooms, group: Ints, groups: int) -> Ints:
-    """(G,) free units, or places with free units, whatever their resources."""
-    units = np.maximum(rooms.free_units, 0)
-    return _counted(waiting, rooms, units, group, groups)
 
 
 def _room_without(waiting: Waiting, rooms: Rooms, parts: _Parts, group: Ints, groups: int) -> Ints:
@@ -235,8 +231,8 @@ def _searched(
     part = group.of_parts
     of_job = np.flatnonzero(np.isin(group.parts.job[part], jobs)) + part.start
     candidates = _candidates(rooms, running, group.parts, of_job)
-    now = rooms.holds(group.servers, np.zeros_like(group.servers), np.zeros((1, 3), np.int64))
-    servers = np.union1d(group.servers[now > 0], group.parts.server[of_job])
+    with_room = group.servers[rooms.fits_now(group.servers) > 0]
+    servers = np.union1d(with_room, group.parts.server[of_job])
     return search_victims(
         waiting,
         {int(rooms.server[index]): rooms.room(index) for index in servers.tolist()},

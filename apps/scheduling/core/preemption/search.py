@@ -1,6 +1,7 @@
 """Search for the cheapest victims in one group of servers, by branch and bound.
 
-The bound relaxes the problem to units alone, which a dynamic program solves exactly.
+The bound relaxes the problem to units alone, as in `choice`; a dynamic program solves that
+exactly.
 """
 
 from collections import defaultdict
@@ -45,7 +46,7 @@ class _Fill:
     def __init__(self, waiting: Waiting, rooms: Mapping[int, Room]) -> None:
         self._waiting, self._rooms = waiting, rooms
         self._freed = {server: [0, 0, 0, 0] for server in rooms}
-        self._fits = {server: room.holds(0, (0, 0, 0)) for server, room in rooms.items()}
+        self._fits = {server: room.fits_now for server, room in rooms.items()}
         self._in_place: dict[int, int] = defaultdict(int)
         for server, room in rooms.items():
             self._in_place[room.place] += self._fits[server]
@@ -111,7 +112,7 @@ class _Search:
         self._best = (_sum(first), tuple(first))
         self._jobs = self._worth_searching(first)
         self._gains = [self._gain(job) for job in self._jobs]
-        missing = max(0, self._waiting.units - self._units_only())
+        missing = self._fill.short
         self._rest = _cheapest(self._jobs, self._gains, missing)
         bound = self._rest[0][missing]
         self._branch(0, missing, Cost(), ())
@@ -145,17 +146,10 @@ class _Search:
         return chosen if has_room else None
 
     def _gain(self, job: Candidate) -> int:
-        """Return at most how many units its end adds, by units (or places) alone."""
+        """Return at most how many units (or places) its end adds, if it frees all they need."""
         if self._waiting.is_spread:
             return len({self._rooms[part.server].place for part in job.parts})
-        return sum(part.units for part in job.parts)
-
-    def _units_only(self) -> int:
-        """Return the free units (or places), whatever their resources."""
-        free = [room for room in self._rooms.values() if room.free_units > 0]
-        if self._waiting.is_spread:
-            return len({room.place for room in free})
-        return sum(room.free_units for room in free)
+        return sum(part.units + self._rooms[part.server].blocked for part in job.parts)
 
     def _worth_searching(self, first: Sequence[Candidate]) -> list[Candidate]:
         """Return all candidates if they are few, else those that the relaxed problem needs.

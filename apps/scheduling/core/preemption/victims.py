@@ -100,6 +100,16 @@ class Room:
                 limit = min(limit, int((free + more) * (1.0 + SLACK) / needed))
         return max(0, limit)
 
+    @property
+    def fits_now(self) -> int:
+        """Units that fit before any job stops."""
+        return self.holds(0, NOTHING)
+
+    @property
+    def blocked(self) -> int:
+        """Free units that lack resources: the end of one job may make all of them usable."""
+        return max(0, self.free_units) - self.fits_now
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rooms:
@@ -133,6 +143,14 @@ class Rooms:
             by_resource = np.where(needed > 0, np.floor(room / needed), np.inf).min(axis=1)
         limit = np.minimum(by_resource, self.free_units[servers] + units)
         return np.maximum(limit, 0.0).astype(np.int64)
+
+    def fits_now(self, servers: Ints) -> Ints:
+        """(k,) units that fit on servers (indices) before any job stops."""
+        return self.holds(servers, np.zeros_like(servers), np.zeros((1, 3), np.int64))
+
+    def blocked(self, servers: Ints) -> Ints:
+        """(k,) free units of servers (indices) that lack resources; as `Room.blocked`."""
+        return np.maximum(0, self.free_units[servers]) - self.fits_now(servers)
 
     def room(self, index: int) -> Room:
         """Return one server."""

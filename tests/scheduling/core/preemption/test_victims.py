@@ -174,6 +174,28 @@ def test_a_choice_that_is_not_proven_says_how_much_less_another_could_cost() -> 
     assert not found.is_best
 
 
+def test_a_job_that_blocks_free_units_of_a_large_group_is_the_victim() -> None:
+    memory = Vector(memory_bytes=4)
+    rooms = {server: Room(0, per_unit=memory) for server in range(120)}
+    rooms[120] = Room(3, per_unit=memory)
+    running = [job(server, Part(server, 1, memory), lost=8) for server in range(120)]
+    blocking = job(120, Part(120, 1, Vector(memory_bytes=16)), lost=10)
+    found = victims(Waiting(4, priority=1), rooms, [*running, blocking])
+    assert found is not None
+    assert (found.jobs, found.cost, found.is_best) == (ids(120), Cost(0, 10, 1), True)
+
+
+def test_a_group_is_searched_if_one_job_there_blocks_the_free_units() -> None:
+    memory = Vector(memory_bytes=4)
+    rooms = {1: Room(0, per_unit=memory, group=1), 2: Room(3, per_unit=memory, group=2)}
+    running = [job(number, Part(1, 1, memory), lost=5) for number in range(1, 5)]
+    blocking = job(5, Part(2, 1, Vector(memory_bytes=16)), lost=10)
+    other = job(6, Part(2, 1, memory), lost=30)
+    found = victims(Waiting(4, priority=1), rooms, [*running, blocking, other])
+    assert found is not None
+    assert found.jobs == ids(5)
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Waiting, dict[int, Room], list[Candidate]]:
     servers = range(draw(st.integers(1, 4)))
@@ -275,6 +297,51 @@ def test_the_bound_holds_if_the_search_is_cut_short(
     assert (found is None) == (exact is None)
     if found is not None and exact is not None:
         assert found.bound <= exact.cost <= found.cost
+
+
+@st.composite
+def blocked_units(draw: st.DrawFn) -> tuple[Waiting, dict[int, Room], list[Candidate]]:
+    """Return servers with free units but no free memory, and jobs that free both."""
+    servers = range(draw(st.integers(2, 5)))
+    rooms = {
+        server: Room(
+            draw(st.integers(0, 3)), Vector(), Vector(1), draw(st.integers(0, 1)), server // 2
+        )
+        for server in servers
+    }
+    running = [
+        job(
+            number,
+            Part(draw(st.sampled_from(servers)), 1, Vector(draw(st.integers(1, 4)))),
+            lost=draw(st.integers(0, 20)),
+            breaks=draw(st.integers(0, 3)) == 0,
+        )
+        for number in range(draw(st.integers(3, 8)))
+    ]
+    return Waiting(draw(st.integers(1, 4)), 2, draw(st.booleans())), rooms, running
+
+
+@given(blocked_units())
+@settings(max_examples=300, deadline=None)
+def test_the_bound_holds_if_few_of_the_jobs_that_block_free_units_are_listed(
+    problem: tuple[Waiting, dict[int, Room], list[Candidate]],
+) -> None:
+    waiting, rooms, running = problem
+    sets = [
+        stopped
+        for size in range(len(running) + 1)
+        for stopped in combinations(running, size)
+        if has_room(waiting, rooms, stopped)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(victim_search, "MAX_EXACT", 0)
+        patch.setattr(victim_choice, "MAX_EXACT", 0)
+        patch.setattr(victim_choice, "MAX_LISTED", 0)
+        patch.setattr(victim_choice, "SPARE", 0)
+        found = victims(*problem)
+    assert (found is None) == (not sets)
+    if found is not None:
+        assert found.bound <= min(map(cost_of, sets)) <= found.cost
 
 
 @given(problems(), st.randoms())
