@@ -132,7 +132,7 @@ def lent(standings: Mapping[UUID, Standing], capacity: int) -> dict[UUID, int]:
     """Return the unused guaranteed units of each project that others have borrowed.
 
     Projects first borrow the units that are guaranteed to nobody. What they borrow beyond these is
-    spread over the lenders in proportion to their unused units.
+    spread over the lenders in proportion to their unused units, by largest remainders.
 
     Parameters
     ----------
@@ -145,4 +145,7 @@ def lent(standings: Mapping[UUID, Standing], capacity: int) -> dict[UUID, int]:
     borrowed = min(total, max(0, borrowed))
     if not borrowed:
         return dict.fromkeys(standings, 0)
-    return {key: round(borrowed * units / total) for key, units in unused.items()}
+    shares = {key: divmod(borrowed * units, total) for key, units in unused.items()}
+    left = borrowed - sum(whole for whole, _ in shares.values())
+    first = set(sorted(shares, key=lambda key: -shares[key][1])[:left])
+    return {key: whole + (key in first) for key, (whole, _) in shares.items()}

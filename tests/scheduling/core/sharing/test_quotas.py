@@ -3,6 +3,8 @@
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.scheduling.core.sharing.quotas import Standing, WaitingGang, allowance, lent
 
@@ -70,6 +72,39 @@ def test_borrowed_units_are_lent_in_proportion_to_what_is_unused() -> None:
 def test_no_more_is_lent_than_is_unused() -> None:
     standings = {A: Standing("a", used=50), B: Standing("b", 10, used=4)}
     assert lent(standings, 54) == {A: 0, B: 6}
+
+
+def test_a_unit_that_two_projects_lend_in_equal_parts_is_lent_by_one_of_them() -> None:
+    standings = {
+        A: Standing("a", 10, used=5),
+        B: Standing("b", 10, used=5),
+        C: Standing("c", used=1),
+    }
+    assert lent(standings, 20) == {A: 1, B: 0, C: 0}
+
+
+standings_of_few = st.dictionaries(
+    st.sampled_from([UUID(int=number) for number in range(6)]),
+    st.builds(
+        Standing,
+        name=st.just("some"),
+        guaranteed=st.integers(0, 12),
+        used=st.integers(0, 20),
+    ),
+    min_size=4,
+)
+
+
+@given(standings_of_few, st.integers(0, 40))
+def test_as_many_units_are_lent_as_are_borrowed_in_all(
+    standings: dict[UUID, Standing], capacity: int
+) -> None:
+    found = lent(standings, capacity)
+    unused = {key: max(0, each.guaranteed - each.used) for key, each in standings.items()}
+    to_nobody = max(0, capacity - sum(each.guaranteed for each in standings.values()))
+    beyond = max(0, sum(each.borrowed for each in standings.values()) - to_nobody)
+    assert sum(found.values()) == min(sum(unused.values()), beyond)
+    assert all(0 <= found[key] <= units for key, units in unused.items())
 
 
 @pytest.mark.parametrize(
