@@ -98,5 +98,6 @@ def time_until_free(freed_s: Floats, units: int) -> Floats:
     share = (np.arange(MOMENTS) + 0.5) / MOMENTS
     moments = freed_s[0] + share * (freed_s[-units] - freed_s[0])
     last = np.searchsorted(freed_s, moments, side="right") + units - 1
+    last = np.minimum(last, freed_s.size - 1)  # a moment may be rounded up to the end
     waits: Floats = freed_s[last] - moments
     return waits

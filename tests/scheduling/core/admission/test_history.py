@@ -6,6 +6,7 @@ import pytest
 from apps.inventory.core.snapshot import Bools
 from apps.scheduling.core.admission.history import (
     LIMIT,
+    MOMENTS,
     FreedUnits,
     time_until_free,
     times_in,
@@ -68,6 +69,13 @@ def test_random_releases_give_the_mean_and_deviation_of_an_exponential() -> None
     waits = time_until_free(np.cumsum(rng.exponential(3.0, 5000)), 1)
     assert waits.mean() == pytest.approx(3.0, rel=0.25)
     assert waits.std() == pytest.approx(3.0, rel=0.35)
+
+
+def test_moments_that_are_rounded_up_to_the_last_freed_unit_wait_for_nothing() -> None:
+    freed_s = np.r_[np.full(15, 1e5), np.full(15, np.nextafter(1e5, np.inf))]
+    waits = time_until_free(freed_s, 1)
+    assert waits.size == MOMENTS
+    assert (waits.min(), waits.max()) == (0.0, freed_s[-1] - freed_s[0])
 
 
 @pytest.mark.parametrize("units", [1, 19, 20, 64])
