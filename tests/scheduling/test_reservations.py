@@ -479,6 +479,25 @@ def test_an_agent_that_has_not_read_a_new_reservation_cannot_break_it() -> None:
     assert set(Allocation.objects.values_list("job_id", flat=True)) == {holder.id}
 
 
+def test_a_commit_leaves_units_that_were_reserved_since_the_decision_although_they_have_room() -> (
+    None
+):
+    """The server has memory, network and storage for the gang and for the other job."""
+    topology = build("a").topology
+    small = {"unit_memory_bytes": 1e6, "unit_network_bps": 1e3, "unit_storage_bytes": 1e6}
+    application = known()
+    holder = job(application, 1, 100, **small)
+    decide(make_agent("agent-1"))
+    gang, other = job(application, 4, 10, state="queued", **small), claimed()
+    decided = proposal(other, topology, [2, 3], gang=False, **small)
+    snapshot = followed_copy().copy.snapshot()
+    facts = TopologyFacts(snapshot.topology)
+    assert reserve(gang.id, request(4, gang=True, **small), snapshot, facts)
+    won, lost = commit([decided], agent=ME)
+    assert (won, [each.proposal.job.id for each in lost]) == ({}, [other.id])
+    assert set(Allocation.objects.values_list("job_id", flat=True)) == {holder.id}
+
+
 def test_units_that_are_taken_while_a_reservation_is_planned_are_not_reserved() -> None:
     copy = build("a")
     application = known()

@@ -44,6 +44,11 @@ def test_units_beyond_the_servers_capacity_are_lost() -> None:
     assert resolve_conflicts(claims, free(1, 2, 3), {0: ROOM}) == [(0, 1), ()]
 
 
+def test_a_unit_reserved_for_another_job_is_left_to_the_next_claim() -> None:
+    barred = replace(claim("a", [3, 4]), barred=frozenset({3}))
+    assert resolve_conflicts([barred, claim("b", [3])], free(3, 4), {0: ROOM}) == [(1,), (0,)]
+
+
 @pytest.mark.parametrize("scarce", [0, 1, 2])
 def test_capacity_that_is_kept_for_others_is_not_won(scarce: int) -> None:
     kept = tuple(6.0 if dimension == scarce else 0.0 for dimension in range(3))
