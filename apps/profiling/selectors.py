@@ -2,18 +2,28 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from apps.accounts.core.principal import Principal
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.backends import CAPABILITIES, Capability, backends_with
 from apps.inventory.models import Platform, ServerState
 from apps.operations.core.states import OperationStatus
 from apps.profiling.core.plan import ColumnRanking, PlatformShape
-from apps.profiling.models import OPEN_STATES, Measurement, ProfilingRun, Ranking, RunState
+from apps.profiling.models import (
+    NO_PROJECT,
+    OPEN_STATES,
+    Measurement,
+    ProfilingRun,
+    Ranking,
+    RunState,
+)
 
 CANCELLED = Q(operation__cancel_requested=True) | Q(operation__status=OperationStatus.CANCELLED)
+NOT_PROFILED: Final = "The command could not be profiled."  # to callers outside of its project
 
 
 def platform_shapes() -> list[PlatformShape]:
@@ -47,6 +57,19 @@ def ranking() -> ColumnRanking:
 def runs() -> QuerySet[ProfilingRun]:
     """All runs, with their application and operation."""
     return ProfilingRun.objects.select_related("application", "operation")
+
+
+def may_see_texts(principal: Principal, run: ProfilingRun) -> bool:
+    """Return whether a caller may see the texts and the operation of a run.
+
+    Those of a run for a job of a project may name the command and quote its output.
+    """
+    return run.project_id == NO_PROJECT or principal.sees(run.project_id)
+
+
+def message_to_others(run: ProfilingRun) -> str:
+    """Return the message of a run to a caller who may not see its texts."""
+    return NOT_PROFILED if run.state == RunState.FAILED else ""
 
 
 def open_run(application_id: UUID) -> ProfilingRun | None:

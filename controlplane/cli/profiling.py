@@ -161,29 +161,35 @@ def _follow_run(client: BerthClient, run: Mapping[str, Any], args: Namespace) ->
 
 def _cancel_run(client: BerthClient, run: Mapping[str, Any]) -> dict[str, Any]:
     """Cancel the operation of a run and read the run again."""
-    if _is_over(run) or run["operation"] is None:
+    if _is_over(run):
         raise CliError(
             f"run {run['id']} of {run['application']} is already {run['state']}",
             code=Exit.CONFLICT,
             next_command="berth profiling list --state queued --state running",
         )
+    if run["operation"] is None:
+        raise _cannot_cancel(run)
     try:
         client.post(f"/api/v1/operations/{run['operation']}/cancel/")
     except CliError as error:
         if error.code is Exit.NOT_FOUND:
-            # operations are visible to their requester; those of agents to operators
-            raise CliError(
-                f"run {run['id']} of {run['application']} cannot be cancelled by you",
-                code=Exit.AUTH,
-                detail="only its requester and operators can cancel it",
-                request_id=error.request_id,
-                next_command="berth whoami",
-            ) from None
+            raise _cannot_cancel(run, request_id=error.request_id) from None
         if error.code is Exit.CONFLICT:
             error.next_command = f"berth profiling show {run['id']}"
         raise
     updated: dict[str, Any] = client.get(f"{RUNS}{run['id']}/")
     return updated
+
+
+def _cannot_cancel(run: Mapping[str, Any], *, request_id: str = "") -> CliError:
+    # operations are visible to their requester; those of agents to operators
+    return CliError(
+        f"run {run['id']} of {run['application']} cannot be cancelled by you",
+        code=Exit.AUTH,
+        detail="only its requester and operators can cancel it",
+        request_id=request_id,
+        next_command="berth whoami",
+    )
 
 
 def _cancel_word(run: Mapping[str, Any]) -> str:
@@ -203,7 +209,8 @@ def _progress(run: Mapping[str, Any]) -> str:
 
 
 def _steps(run: Mapping[str, Any]) -> str:
-    return f"{run['progress']} of {'?' if run['total'] is None else run['total']}"
+    done, total = ("?" if run[name] is None else run[name] for name in ("progress", "total"))
+    return f"{done} of {total}"
 
 
 def _run_duration(run: Mapping[str, Any]) -> str | None:
@@ -226,7 +233,7 @@ def _run_text(run: Mapping[str, Any]) -> str:
                 "id": run["id"],
                 "application": run["application"],
                 "state": run["state"],
-                "created": f"{run['created_at']}{' for ' if run['reason'] else ''}{run['reason']}",
+                "created": " for ".join(filter(None, (run["created_at"], run["reason"]))),
                 "steps": _steps(run),
                 "message": run["message"] or None,
                 "attempts": run["attempts"],

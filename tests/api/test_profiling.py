@@ -6,7 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
-from apps.accounts.models import User
+from apps.accounts.models import Project, User
 from apps.operations.models import Event, Operation
 from apps.profiling.core.measurements import MissingCell, ProfilingStep
 from apps.profiling.models import ProfilingRun
@@ -166,3 +166,34 @@ def test_a_page_of_runs_takes_two_queries(
 def test_a_run_nobody_asked_for_is_not_found(api: APIClient) -> None:
     nobody = "00000000-0000-7000-8000-000000000000"
     assert api.get(f"/api/v1/profiling-runs/{nobody}/").status_code == 404
+
+
+def test_another_projects_run_shows_its_state_and_none_of_its_texts(
+    project: Project, viewer: User, stranger: User, as_user: Speak
+) -> None:
+    about = factories.application("xz")
+    operation = Operation.objects.create(
+        kind="profiling", status="running", total=4, progress=1, message="1 of 4 stressors"
+    )
+    of_project = {"project_id": project.pk, "reason": "of a job"}
+    factories.profiling_run(
+        about, **of_project, state="failed", message="exit code 1: no train.py"
+    )
+    factories.profiling_run(about, **of_project, state="running", operation=operation)
+    assert texts_for(as_user(viewer)) == [
+        ("running", str(operation.pk), "of a job", 1, "1 of 4 stressors"),
+        ("failed", None, "of a job", None, "exit code 1: no train.py"),
+    ]
+    assert texts_for(as_user(stranger)) == [
+        ("running", None, None, None, ""),
+        ("failed", None, None, None, "The command could not be profiled."),
+    ]
+
+
+def texts_for(api: APIClient) -> list[Any]:
+    """Return what a caller gets of each run; a single run reads like its row of the list."""
+    rows = api.get("/api/v1/profiling-runs/").json()["results"]
+    assert [api.get(f"/api/v1/profiling-runs/{row['id']}/").json() for row in rows] == rows
+    assert api.get("/api/v1/applications/xz/profiling-runs/").json()["results"] == rows
+    names = ("state", "operation", "reason", "progress", "message")
+    return [tuple(row[name] for name in names) for row in rows]

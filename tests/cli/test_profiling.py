@@ -198,6 +198,21 @@ def test_only_operators_cancel_runs_requested_by_agents(
     assert "only its requester and operators can cancel it" in err
 
 
+def test_a_run_of_another_project_is_listed_without_its_steps_and_not_cancelled(
+    berth: Berth, sort: Application, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.profiling_run(
+        sort, state="running", project_id=factories.project("other").pk, reason="of a job"
+    )
+    secret = create_token(user=user, name="weak", role=Role.SUBMITTER).secret
+    monkeypatch.setenv("BERTH_TOKEN", secret)
+    shown = berth("profiling", "show", "sort")[1]
+    assert "steps        ? of ?\n" in shown
+    assert "of a job" not in shown
+    code, _, err = berth("profiling", "cancel", "sort")
+    assert (code, "of sort cannot be cancelled by you" in err) == (Exit.AUTH, True)
+
+
 @pytest.mark.parametrize("verb", ["show", "watch", "cancel"])
 def test_an_unknown_run_is_not_found(berth: Berth, verb: str) -> None:
     code, _, err = berth("profiling", verb, NOBODY)

@@ -183,7 +183,7 @@ def test_a_cluster_without_servers_cannot_profile() -> None:
 def test_a_finished_run_shows_its_duration_and_cells() -> None:
     about = known()
     run = factories.profiling_run(about, state="done", started_s=3010.0, finished_s=3071.0)
-    (row,) = profiling.run_rows(about, now_s=9000.0)
+    (row,) = profiling.run_rows(factories.principal(), about, now_s=9000.0)
     assert (row.run, row.took_s, row.share, row.icon) == (run, 61.0, None, "succeeded")
 
 
@@ -194,14 +194,14 @@ def test_the_duration_of_a_run_is_that_reported_by_the_backend() -> None:
     factories.profiling_run(
         about, state="done", started_s=3010.0, finished_s=3006.0, result=result
     )
-    (row,) = profiling.run_rows(about, now_s=9000.0)
+    (row,) = profiling.run_rows(factories.principal(), about, now_s=9000.0)
     assert row.took_s == 61.2
 
 
 def test_a_running_run_shows_the_time_since_its_start() -> None:
     about = known()
     factories.profiling_run(about, state="running", started_s=8990.0)
-    (row,) = profiling.run_rows(about, now_s=9000.0)
+    (row,) = profiling.run_rows(factories.principal(), about, now_s=9000.0)
     assert (row.took_s, row.is_open) == (10.0, True)
 
 
@@ -209,17 +209,36 @@ def test_a_run_is_shown_as_being_cancelled_until_it_ends() -> None:
     about = known()
     operation = Operation.objects.create(kind="profiling", status="running", total=4, progress=1)
     factories.profiling_run(about, state="running", started_s=8990.0, operation=operation)
-    (row,) = profiling.run_rows(about, now_s=9000.0)
+    (row,) = profiling.run_rows(factories.principal(), about, now_s=9000.0)
     assert (row.share, row.is_cancelling) == (0.25, False)
     Operation.objects.update(cancel_requested=True)
-    (row,) = profiling.run_rows(about, now_s=9000.0)
+    (row,) = profiling.run_rows(factories.principal(), about, now_s=9000.0)
     assert (row.message, row.is_cancelling) == ("being cancelled", True)
+
+
+def test_a_run_for_a_job_of_another_project_shows_no_text_of_it() -> None:
+    about = known()
+    operation = Operation.objects.create(kind="profiling", status="running", total=4, progress=1)
+    of_project = {"project_id": factories.project("other").pk, "reason": "of a job"}
+    factories.profiling_run(about, **of_project, state="failed", message="no train.py")
+    factories.profiling_run(about, **of_project, state="running", operation=operation)
+    stranger = factories.principal(factories.user(role=Role.VIEWER))
+    rows = profiling.run_rows(stranger, about, now_s=9000.0)
+    assert [(row.icon, row.message, row.share, row.operation) for row in rows] == [
+        ("running", "", None, None),
+        ("failed", "The command could not be profiled.", None, None),
+    ]
+    rows = profiling.run_rows(factories.principal(), about, now_s=9000.0)
+    assert [(row.message, row.share, row.operation) for row in rows] == [
+        ("of a job", 0.25, operation),
+        ("no train.py", None, None),
+    ]
 
 
 def test_a_failed_run_shows_its_message() -> None:
     about = known()
     factories.profiling_run(about, state="failed", message="no backend finished the run")
-    (row,) = profiling.run_rows(about, now_s=9000.0)
+    (row,) = profiling.run_rows(factories.principal(), about, now_s=9000.0)
     assert row.message == "no backend finished the run"
 
 

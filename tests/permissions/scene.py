@@ -24,7 +24,7 @@ from apps.operations.models import Operation
 from apps.operations.services import NewEvent, record_events
 from apps.placement.models import CurveObjective
 from apps.placement.services.rebalancing.previews import open_preview
-from apps.profiling.models import ReportKey
+from apps.profiling.models import ProfilingRun, ReportKey
 from apps.scheduling.models import Decision
 from apps.workloads.models import Application, Batch, Job
 from tests import factories
@@ -254,6 +254,19 @@ def _queued_job(application: Application, project: Project, member: User) -> Job
     return job
 
 
+def _runs_of_project(application: Application, job: Job) -> ProfilingRun:
+    """Return a run that failed; another one is under way."""
+    texts = {"reason": f"{MARKER}-run", "project_id": job.project_id}
+    operation = Operation.objects.create(
+        kind="profiling", status="running", total=4, progress=1, project_id=job.project_id,
+        message=f"{MARKER}-stressor",
+    )  # fmt: skip
+    factories.profiling_run(application, **texts, state="running", operation=operation)
+    return factories.profiling_run(
+        application, **texts, state="failed", message=f"{MARKER}: no such file"
+    )
+
+
 def _shared_objects(
     application: Application, operator: User, job: Job, servers: list[Server]
 ) -> dict[str, str | int]:
@@ -265,7 +278,7 @@ def _shared_objects(
         application=application, matrix="tolerated", column="cpu", value=50.0,
         cluster_s=7000.0, reason="wrong", created_by=operator,
     )  # fmt: skip
-    run = factories.profiling_run(application)
+    run = _runs_of_project(application, job)
     factories.measurement(application, matrix="tolerated", column="cpu", run=run)
     activation = world.activate(operator)
     plan = world.create_plan(

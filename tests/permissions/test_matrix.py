@@ -140,6 +140,8 @@ SEEN_BY_ADMINS = (
     *("api/v1/changes", "api/v1/batches", "api/v1/decisions", "api/v1/servers/<str:key>/jobs"),
     "api/v1/plans/<str:key>/steps",
     *("api/v1/applications/<path:key>/prediction-errors", "servers/<str:name>/", "system/"),
+    *("api/v1/profiling-runs", "api/v1/profiling-runs/<uuid:run_id>", "applications/<path:name>/"),
+    "api/v1/applications/<path:key>/profiling-runs",
     *("jobs/", "decisions/", "search/", "", "plans/<str:key>/"),
 )
 

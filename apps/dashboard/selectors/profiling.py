@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from django.db.models import Count
 
+from apps.accounts.core.principal import Principal
 from apps.dashboard.core import formats
 from apps.operations.core.states import OperationStatus
+from apps.operations.models import Operation
 from apps.profiling.core.plan import RUN_S, plan
 from apps.profiling.models import ProfilingRun, RunState
-from apps.profiling.selectors import platform_shapes
+from apps.profiling.selectors import may_see_texts, message_to_others, platform_shapes
 from apps.workloads.models import Application
 
 RUNS_SHOWN = 10
@@ -43,7 +45,8 @@ class RunRow:
 
     Attributes
     ----------
-    share : of its steps that are complete, in [0, 1]; None = not running
+    share : of its steps that are complete, in [0, 1]; None = not running, or not for this reader
+    is_seen : whether the reader may see its texts and its operation
     """
 
     run: ProfilingRun
@@ -51,11 +54,19 @@ class RunRow:
     what: str
     took_s: float | None
     share: float | None
+    is_seen: bool
+
+    @property
+    def operation(self) -> Operation | None:
+        """Its operation, if the reader may see it."""
+        return self.run.operation if self.is_seen else None
 
     @property
     def message(self) -> str:
         """Its current step or result, or else the reason of the request."""
-        operation = self.run.operation
+        operation = self.operation
+        if not self.is_seen:
+            return message_to_others(self.run)
         if self.is_cancelling:
             return "being cancelled"
         doing = operation.message if operation and self.is_open else ""
@@ -64,7 +75,7 @@ class RunRow:
     @property
     def is_cancelling(self) -> bool:
         """Whether it was cancelled but has not ended yet."""
-        operation = self.run.operation
+        operation = self.operation
         is_cancelled = operation is not None and (
             operation.cancel_requested or operation.status == OperationStatus.CANCELLED
         )
@@ -112,18 +123,21 @@ def cost_of(plan_json: Mapping[str, Any]) -> ProfilingCost:
     )
 
 
-def run_rows(application: Application, *, now_s: float) -> Sequence[RunRow]:
-    """Return the latest profiling runs, newest first; one statement."""
+def run_rows(principal: Principal, application: Application, *, now_s: float) -> Sequence[RunRow]:
+    """Return the latest profiling runs for a reader, newest first; one statement."""
     rows = ProfilingRun.objects.filter(application=application).select_related("operation")
     counted = rows.annotate(cells=Count("measurements")).order_by("-created_at", "-id")
-    return [_run_row(run, run.cells, now_s) for run in counted[:RUNS_SHOWN]]
+    return [
+        _run_row(run, run.cells, now_s, is_seen=may_see_texts(principal, run))
+        for run in counted[:RUNS_SHOWN]
+    ]
 
 
-def _run_row(run: ProfilingRun, cells: int, now_s: float) -> RunRow:
-    share = None
-    if run.state == RunState.RUNNING and run.operation is not None and run.operation.total:
-        share = min(1.0, run.operation.progress / run.operation.total)
-    return RunRow(run, cells, plan_text(run.plan), _took_s(run, now_s), share)
+def _run_row(run: ProfilingRun, cells: int, now_s: float, *, is_seen: bool) -> RunRow:
+    share, operation = None, run.operation if is_seen else None
+    if run.state == RunState.RUNNING and operation is not None and operation.total:
+        share = min(1.0, operation.progress / operation.total)
+    return RunRow(run, cells, plan_text(run.plan), _took_s(run, now_s), share, is_seen)
 
 
 def _took_s(run: ProfilingRun, now_s: float) -> float | None:

@@ -17,7 +17,7 @@ from apps.dashboard.core.profile_cells import count_known
 from apps.dashboard.selectors import application as details
 from apps.dashboard.selectors import applications as listing
 from apps.dashboard.selectors.profiling import profiling_cost, run_rows
-from apps.dashboard.views.access import has_role, page, projects_of, visible_to
+from apps.dashboard.views.access import caller, has_role, page, projects_of, visible_to
 from apps.dashboard.views.lists import requested_page
 from apps.inventory.selectors import cluster_now
 
@@ -52,7 +52,7 @@ def application(request: HttpRequest, name: str) -> HttpResponse:
     profiled = details.profiled_application(name)
     row = profiled.application
     overrides = details.overrides(row)
-    runs = run_rows(row, now_s=cluster_now())
+    runs = run_rows(caller(request), row, now_s=cluster_now())
     drift = getattr(row, "drift", None)
     context: dict[str, Any] = {
         "application": row,

@@ -4,8 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.accounts.core.principal import Principal
 from apps.common.api.representations import time
 from apps.profiling.models import ProfilingRun, RunState
+from apps.profiling.selectors import may_see_texts, message_to_others
 
 STATES = [(state.value, state.value) for state in RunState]
 
@@ -42,12 +44,15 @@ class ProfilingRunSerializer(serializers.Serializer[Any]):
     operation = serializers.UUIDField(
         allow_null=True,
         help_text="Operation with the progress of the run; cancel the run there."
-        " Null for runs from before operations existed.",
+        " Null for runs of projects that you do not see, and from before operations existed.",
     )
     state = serializers.ChoiceField(choices=STATES)
-    reason = serializers.CharField(allow_blank=True)
+    reason = serializers.CharField(
+        allow_blank=True, allow_null=True, help_text="Null where you may not see it."
+    )
     progress = serializers.IntegerField(
-        help_text="Number of short runs and sources measured so far."
+        allow_null=True,
+        help_text="Number of short runs and sources measured so far; null without an operation.",
     )
     total = serializers.IntegerField(
         allow_null=True, help_text="Expected number of short runs and sources."
@@ -71,19 +76,21 @@ class ProfilingRunSerializer(serializers.Serializer[Any]):
     result = ProfilingResultSerializer(allow_null=True)
 
 
-def represent_run(run: ProfilingRun) -> dict[str, Any]:
-    """JSON of a profiling run whose application and operation are loaded."""
-    operation = run.operation
+def represent_run(run: ProfilingRun, principal: Principal) -> dict[str, Any]:
+    """JSON of a profiling run whose application and operation are loaded, for a caller."""
+    is_seen = may_see_texts(principal, run)
+    operation = run.operation if is_seen else None
+    own_message = run.message or (operation.message if operation else "")
     return {
         "id": str(run.pk),
         "application": run.application.name,
         "operation": str(operation.pk) if operation else None,
         "state": str(run.state),
-        "reason": run.reason,
-        "progress": operation.progress if operation else 0,
+        "reason": run.reason if is_seen else None,
+        "progress": operation.progress if operation else None,
         "total": operation.total if operation else None,
         "attempts": run.attempts,
-        "message": run.message or (operation.message if operation else ""),
+        "message": own_message if is_seen else message_to_others(run),
         "created_at": time(run.created_at),
         "requested_seconds": run.requested_s,
         "started_seconds": run.started_s,

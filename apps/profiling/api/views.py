@@ -44,7 +44,7 @@ class ProfilingRunList(ListView):
 
     def represent(self, row: ProfilingRun) -> dict[str, Any]:
         """JSON of a run."""
-        return represent_run(row)
+        return represent_run(row, principal_of(self.request))
 
 
 class ApplicationRunList(ProfilingRunList):
@@ -66,16 +66,14 @@ class ApplicationRunList(ProfilingRunList):
         The Location is the operation that shows the progress and can be cancelled. The current
         profile is used until then.
         """
-        application = named_application(key)
+        application, principal = named_application(key), principal_of(request)
         body = request.data or {}
         reason = validated(ProfilingRequestSerializer, body).get("reason", "")
 
         def create() -> KeyedResponse:
-            run = request_run(
-                application.pk, requested_by=principal_of(request).user_id, reason=reason
-            )
+            run = request_run(application.pk, requested_by=principal.user_id, reason=reason)
             location = f"/api/v1/operations/{run.operation_id}/"
-            return KeyedResponse(202, location, represent_run(run))
+            return KeyedResponse(202, location, represent_run(run, principal))
 
         return once(request, body, create)
 
@@ -89,4 +87,4 @@ class ProfilingRunDetail(ApiView):
         run = selectors.runs().filter(pk=run_id).first()
         if run is None:
             raise NotFoundError(f"There is no profiling run {run_id}.")
-        return answer(request, represent_run(run))
+        return answer(request, represent_run(run, principal_of(request)))
