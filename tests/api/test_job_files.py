@@ -120,6 +120,14 @@ def test_an_archive_that_could_leave_the_directory_is_refused(api: APIClient) ->
     assert not Archive.objects.exists()
 
 
+def test_an_archive_that_is_not_ascii_is_refused_alone(api: APIClient) -> None:
+    response = submit(api, "\u00fc")
+    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "/files")
+    items = [{"command": ["true"]}, {"command": ["true"], "files": "\u00fc"}]
+    batch = api.post("/api/v1/batches/", {"items": items})
+    assert (batch.status_code, batch.json()["accepted"], batch.json()["rejected"]) == (202, 1, 1)
+
+
 def test_a_batch_has_few_archives_in_its_items(api: APIClient) -> None:
     item = {"command": ["true"], "files": TEXT}
     response = api.post("/api/v1/batches/", {"items": [item] * (MAX_ARCHIVES + 1)})

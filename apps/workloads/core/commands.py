@@ -4,7 +4,6 @@ Berth passes the arguments to the program as they are. No shell reads them.
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
@@ -139,10 +138,10 @@ def _archive(text: str) -> Archive | str:
     try:
         data = base64.b64decode(text, validate=True)
         archives.members(data)
-    except binascii.Error as error:
-        return f"must be base64: {error}"
     except ArchiveError as error:
         return str(error)
+    except ValueError as error:  # binascii.Error, or a character that is not ASCII
+        return f"must be base64: {error}"
     return Archive(archives.digest_of(data), data)
 
 

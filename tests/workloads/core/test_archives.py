@@ -132,6 +132,7 @@ def test_a_job_takes_an_archive_in_base64_or_by_its_digest() -> None:
     [
         ({"files": 7}, "/files", "must be a tar file in base64, or its sha256:..., not 7"),
         ({"files": "%"}, "/files", "must be base64"),
+        ({"files": "\u00fc"}, "/files", "must be base64"),
         ({"files": "sha256:ab"}, "/files", "64 hexadecimal digits, not 'sha256:ab'"),
         ({"files": b64encode(b"no").decode()}, "/files", "must be a tar file"),
         ({"files": "A" * 1_400_000}, "/files", "characters of base64, not 1,400,000"),
@@ -139,7 +140,7 @@ def test_a_job_takes_an_archive_in_base64_or_by_its_digest() -> None:
          "must be omitted with files"),
         ({"files": "sha256:" + "0" * 64, "command": None}, "/files", "this job has none"),
     ],
-    ids=["type", "base64", "digest", "tar", "long", "directory", "no command"],
+    ids=["type", "base64", "not ASCII", "digest", "tar", "long", "directory", "no command"],
 )  # fmt: skip
 def test_a_wrong_archive_is_named(values: dict[str, Any], pointer: str, detail: str) -> None:
     job = {"command": ["true"], "application": "a", "target": {"kind": "best_effort"}, **values}
