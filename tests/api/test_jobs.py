@@ -166,6 +166,13 @@ def test_a_job_changes_only_where_if_match_holds(api: APIClient) -> None:
     assert second.json()["current_etag"] == '"g2"'
 
 
+@pytest.mark.parametrize("digits", ["9" * 20, "9" * 5000])
+def test_a_generation_that_no_job_has_does_not_match(api: APIClient, digits: str) -> None:
+    url = f"/api/v1/jobs/{submitted(api)}/"
+    response = api.patch(url, {"spec": {"priority": 5}}, HTTP_IF_MATCH=f'"g{digits}"')
+    assert (response.status_code, response.json()["code"]) == (412, "precondition_failed")
+
+
 def test_the_tag_of_a_read_serves_as_if_match(api: APIClient) -> None:
     url = f"/api/v1/jobs/{submitted(api)}/"
     tag = api.get(url)["ETag"]

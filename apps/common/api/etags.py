@@ -16,7 +16,7 @@ from apps.common.api.problems import ProblemError
 from apps.common.core.problem_codes import ProblemCode
 
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
-_GENERATION: Final = re.compile(r"g(\d+)(?:-[0-9a-f]+)?")
+_GENERATION: Final = re.compile(r"g([0-9]{1,20})(?:-[0-9a-f]+)?")
 _COMPRESSED: Final = "-gzip"
 
 
