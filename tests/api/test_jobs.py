@@ -256,6 +256,13 @@ def test_many_jobs_are_cancelled_only_if_the_number_matches(api: APIClient) -> N
     assert Job.objects.filter(state="cancelled").count() == 3
 
 
+def test_an_expected_number_is_limited(api: APIClient) -> None:
+    batch = api.post("/api/v1/batches/", {"items": [short()]}).json()["id"]
+    urls = ("/api/v1/jobs/cancel/?label=sweep:a", f"/api/v1/batches/{batch}/cancel/")
+    for most, status in ((2**31 - 1, 409), (2**31, 422), (2**63 - 1, 422)):
+        assert [api.post(url, {"expect": most}).status_code for url in urls] == [status] * 2
+
+
 def test_cancelling_without_a_filter_is_refused(api: APIClient) -> None:
     submitted(api)
     assert api.post("/api/v1/jobs/cancel/", {"expect": 1}).status_code == 400

@@ -167,7 +167,7 @@ class JobSerializer(serializers.Serializer[Any]):
 class ExpectSerializer(serializers.Serializer[Any]):
     """Expected number of jobs."""
 
-    expect = serializers.IntegerField(min_value=0, max_value=2**63 - 1)
+    expect = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
 class CancelledSerializer(serializers.Serializer[Any]):
