@@ -417,4 +417,21 @@ def test_a_service_account_must_send_a_key_where_the_project_asks_for_it(
     Project.objects.filter(pk=project.pk).update(key_optional=False)
     api = as_user(submitter)
     assert api.post("/api/v1/jobs/", JOB).json()["code"] == "key_required"
-    assert api.post("/api/v1/jobs/", JOB, HTTP_IDEMPOTENCY_KEY="k").status_code == 201
+    created = api.post("/api/v1/jobs/", JOB, HTTP_IDEMPOTENCY_KEY="k")
+    assert created.status_code == 201
+    rerun = f"/api/v1/jobs/{created.json()['metadata']['id']}/rerun/"
+    assert api.post(rerun).json()["code"] == "key_required"
+    assert api.post(rerun, HTTP_IDEMPOTENCY_KEY="k").status_code == 201
+
+
+def test_the_items_of_a_service_account_have_a_key_each_or_one_for_all(
+    submitter: User, project: Project, as_user: Speak
+) -> None:
+    User.objects.filter(pk=submitter.pk).update(is_service=True)
+    Project.objects.filter(pk=project.pk).update(key_optional=False)
+    api = as_user(submitter)
+    one_without = {"items": [short(client_id="a"), short()]}
+    assert api.post("/api/v1/batches/", one_without).json()["code"] == "key_required"
+    assert api.post("/api/v1/batches/", one_without, HTTP_IDEMPOTENCY_KEY="k").status_code == 202
+    all_with = {"items": [short(client_id="b"), short(client_id="c"), short(tasks=0)]}
+    assert api.post("/api/v1/batches/", all_with).json()["accepted"] == 2

@@ -45,7 +45,8 @@ class ProjectSerializer(serializers.Serializer[Any]):
     description = serializers.CharField()
     labels = serializers.DictField(child=serializers.CharField())
     requires_key = serializers.BooleanField(
-        help_text="Service accounts must submit jobs with an Idempotency-Key."
+        help_text="Service accounts must submit jobs with an Idempotency-Key; in a batch, a"
+        " client_id of every item replaces it."
     )
     created_at = serializers.DateTimeField()
     archived_at = serializers.DateTimeField(

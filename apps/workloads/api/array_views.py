@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.api.permissions import principal_of, require_role
 from apps.accounts.core.roles import Role
 from apps.common.api.etags import expected_generation
-from apps.common.api.inputs import idempotency_key, validated
+from apps.common.api.inputs import validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import Filter, ListQuery, moment, read_text
 from apps.common.api.views import ApiView, ListView, answer
@@ -67,8 +67,7 @@ class ArrayList(ListView):
         principal = principal_of(request)
         spec, array = _read_request(request.data)
         project = choose_project(principal, spec.project)
-        if principal.is_service and idempotency_key(request._request) is None:
-            require_key(project.pk)
+        require_key(request, project.pk)
 
         def submit() -> KeyedResponse:
             row = submit_array(

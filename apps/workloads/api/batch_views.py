@@ -37,7 +37,7 @@ from apps.workloads.api.batch_serializers import (
     BatchSerializer,
 )
 from apps.workloads.api.bulk import Bulk, submit_batch
-from apps.workloads.api.job_views import cancel_matching, notify_agents
+from apps.workloads.api.job_views import cancel_matching, notify_agents, require_key
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.serializers import CancelledSerializer, ExpectSerializer
 from apps.workloads.api.submission import parse_items, project_of_batch, refuse_foreign_projects
@@ -80,6 +80,8 @@ class BatchList(ListView):
         Also accepts newline-delimited JSON, one job per line. Both may be gzip-encoded.
         """
         bulk = _read_bulk(request)
+        if not all(spec.client_id for spec in bulk.parsed.specs.values()):
+            require_key(request, bulk.project.pk)
 
         def submit() -> KeyedResponse:
             body, operation_id = submit_batch(bulk)

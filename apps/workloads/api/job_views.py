@@ -161,8 +161,7 @@ class JobList(ListView):
         principal = principal_of(request)
         spec = parse_job(request.data, limits=selectors.job_limits())
         project = choose_project(principal, spec.project)
-        if principal.is_service and idempotency_key(request._request) is None:
-            require_key(project.pk)
+        require_key(request, project.pk)
 
         def submit() -> KeyedResponse:
             (job,) = submit_jobs(
@@ -177,8 +176,10 @@ class JobList(ListView):
         return once(request, request.data, submit)
 
 
-def require_key(project_id: UUID) -> None:
+def require_key(request: Request, project_id: UUID) -> None:
     """Refuse a service account's request without a key if the project requires one."""
+    if not principal_of(request).is_service or idempotency_key(request._request) is not None:
+        return
     if not selectors.is_key_optional(project_id):
         raise ProblemError(
             ProblemCode.KEY_REQUIRED,
@@ -314,6 +315,7 @@ class JobRerun(ApiView):
         """Submit a new job with the specification of this one, and its index in its array."""
         job = own_job(request, job_id)
         principal = principal_of(request)
+        require_key(request, job.project_id)
 
         def submit() -> KeyedResponse:
             again = resubmit(
