@@ -145,7 +145,8 @@ def _program(job: Job) -> dict[str, Any]:
     if job.program is None:
         return {}
     files = None if job.files_id is None else ArchiveSpec(job.files_id)
-    program = dict(job.program)
+    # a job that measured a copy is run again as the command itself
+    program = {name: value for name, value in job.program.items() if name != "probe"}
     progress = program.pop("progress_command", None)
     every_s = program.pop("progress_every_seconds", None)
     return {

@@ -25,8 +25,8 @@ from apps.profiling.services import claim_runs, end_cancelled_runs, request_run
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
-from apps.workloads.selectors import submission_of
-from apps.workloads.services import cancel_jobs, submit_jobs
+from apps.workloads.selectors import spec_of, submission_of
+from apps.workloads.services import cancel_jobs, resubmit, submit_jobs
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +92,18 @@ def test_a_job_that_measures_is_submitted_again_as_the_command_itself() -> None:
     advance_probes()
     again = parse_job(submission_of(probe_of(the_run())))
     assert (again.command, again.probe) == (("xz", "-k", "in"), None)
+
+
+def test_a_job_that_measures_is_run_again_as_the_command_itself() -> None:
+    submit(copyable=True)
+    advance_probes()
+    probe = probe_of(the_run())
+    again = resubmit(probe, spec_of(probe), user=factories.user(), correlation_id="r")
+    assert again.program == {
+        "command": ["xz", "-k", "in"],
+        "environment": {},
+        "working_directory": None,
+    }
 
 
 def test_jobs_of_one_application_wait_for_one_copy() -> None:
