@@ -386,9 +386,10 @@ def applications() -> QuerySet[Application]:
 def application_by(key: str) -> Application | None:
     """Return an application by id or by name."""
     try:
-        return Application.objects.filter(pk=UUID(key)).first()
+        by_id = Application.objects.filter(pk=UUID(key)).first()
     except ValueError:
-        return Application.objects.filter(name=key).first()
+        by_id = None
+    return by_id or Application.objects.filter(name=key).first()
 
 
 def application_kinds(names: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.common.api.middleware import ApiProblemMiddleware, InputMiddleware
-from tests.api.samples import JOB, send_raw
+from tests import factories
+from tests.api.samples import JOB, send_raw, short
 
 PROBLEM = "application/problem+json"
 EXTREME = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59")
@@ -146,6 +147,41 @@ def test_a_job_with_an_infinite_target_is_refused(api: APIClient) -> None:
     response = send_raw(api, "/api/v1/jobs/", body, content_type="application/json")
     assert response.status_code == 422
     assert response.json()["errors"][0]["pointer"] == "/target/seconds"
+
+
+def test_an_application_with_the_name_of_an_id_is_found_by_its_name(api: APIClient) -> None:
+    name = "d41d8cd98f00b204e9800998ecf8427e"
+    made = api.post("/api/v1/applications/", {"name": name, "kind": "batch"})
+    assert api.get(f"/api/v1/applications/{name}/").json()["id"] == made.json()["id"]
+    assert api.get(f"/api/v1/applications/{made.json()['id']}/").json()["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "pointer"),
+    [
+        ("applications/", {"name": "sort/estimates", "kind": "batch"}, "/name"),
+        ("jobs/", short(application="sort/estimates"), "/spec/application"),
+        ("batches/", {"items": [short(application="sort/estimates")]}, "/spec/application"),
+    ],
+)
+def test_a_new_application_has_an_address_of_its_own(
+    api: APIClient, route: str, body: dict[str, Any], pointer: str
+) -> None:
+    response = api.post(f"/api/v1/{route}", body)
+    assert response.status_code == 422
+    assert response.json()["errors"] == [
+        {
+            "pointer": pointer,
+            "code": "reserved",
+            "detail": "must not end in /estimates, an address of the REST API,"
+            " not 'sort/estimates'",
+        }
+    ]
+
+
+def test_an_application_of_an_earlier_version_still_gets_jobs(api: APIClient) -> None:
+    factories.application("sort/estimates")
+    assert api.post("/api/v1/jobs/", short(application="sort/estimates")).status_code == 201
 
 
 # ---- errors before the views of the API ----

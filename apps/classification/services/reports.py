@@ -16,6 +16,7 @@ from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.core.report import MIN_KEY_BYTES, UntrustedReportError, canonical, verify
 from apps.profiling.models import ImportedReport, Measurement, ProfilingRun, ReportKey
 from apps.profiling.services import lock_applications, record_profiled
+from apps.workloads.core.addresses import require_addressable
 from apps.workloads.core.commands import application_of
 from apps.workloads.models import Application
 
@@ -172,9 +173,11 @@ def _known(imported: ImportedReport, application: Application) -> ImportedReport
 
 
 def _lock(name: str) -> Application:
-    row, _ = Application.objects.get_or_create(
+    row, is_new = Application.objects.get_or_create(
         name=name, defaults={"kind": "batch", "runs_commands": True}
     )
+    if is_new:
+        require_addressable(name, at="/application")
     (locked,) = lock_applications([row.pk])
     if not locked.runs_commands:
         raise ConflictError(

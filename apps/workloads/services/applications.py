@@ -11,6 +11,7 @@ from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError
 from apps.common.core.preconditions import require_generation
 from apps.operations.services import NewEvent, record_events
+from apps.workloads.core.addresses import require_addressable
 from apps.workloads.core.commands import MAX_APPLICATION, orphaned_application, owner_prefix
 from apps.workloads.models import Application
 
@@ -23,7 +24,9 @@ def create_application(
     Raises
     ------
     ConflictError : the name is in use.
+    InvalidInputError : its address would be that of something else.
     """
+    require_addressable(name, at="/name")
     with transaction.atomic():
         application, is_new = Application.objects.get_or_create(
             name=name,

@@ -13,6 +13,7 @@ from apps.common.infrastructure.database import fetch_prepared
 from apps.inventory.core.backends import Capability
 from apps.inventory.selectors import cluster_time, has_servers_with
 from apps.operations.services import NewEvent, record_events
+from apps.workloads.core.addresses import require_addressable
 from apps.workloads.core.arrays import ArraySpec, member_name
 from apps.workloads.core.commands import owned_application
 from apps.workloads.core.lifecycle import JobState
@@ -72,7 +73,8 @@ def store_jobs(
     Raises
     ------
     ConflictError : the project is archived, or an application runs no commands, or only commands.
-    InvalidInputError : no backend runs the commands, or an archive is not stored.
+    InvalidInputError : no backend runs the commands, an archive is not stored, or the address of
+        a new application would be that of something else.
     """
     project, user, request = submission.project, submission.user, submission.correlation_id
     _require_backend(specs)
@@ -147,6 +149,8 @@ def _applications(specs: Sequence[JobSpec]) -> dict[str, Application]:
         Application(name=name, kind=kinds[name], runs_commands=name in commands)
         for name in sorted(kinds.keys() - rows)
     ]
+    for application in missing:
+        require_addressable(application.name, at="/spec/application")
     if missing:
         Application.objects.bulk_create(missing, ignore_conflicts=True)
         rows = _known_applications(kinds)
