@@ -20,6 +20,10 @@ class JobSampleSerializer(serializers.Serializer[Any]):
     performance = serializers.FloatField(allow_null=True, help_text="In the target's unit.")
     attainment = serializers.FloatField(allow_null=True, help_text="Performance over target.")
     cpu_share = serializers.FloatField(help_text="Share of its cores, 0-1.")
+    offered_queries_per_second = serializers.FloatField(
+        allow_null=True, help_text="Of a service; null for other jobs."
+    )
+    served_queries_per_second = serializers.FloatField(allow_null=True)
     memory_rate = serializers.FloatField(
         allow_null=True, help_text="Off-chip memory requests/s and unit."
     )
