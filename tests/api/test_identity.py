@@ -289,6 +289,22 @@ def test_reading_does_not_use_up_submitting(api: APIClient, settings: Settings) 
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("one_rate_window", "sort")
+def test_checks_and_previews_count_as_solvers(api: APIClient, settings: Settings) -> None:
+    settings.BERTH_RATES = {"solver": 9, "submit": 9}
+    urls = {
+        "checks/": "solver",
+        "jobs/?dry_run=true": "solver",
+        "applications/sort/overrides/preview/": "solver",
+        "jobs/?dry_run=false": "submit",
+        "jobs/": "submit",
+    }
+    answers = {url: api.post(f"/api/v1/{url}", JOB) for url in urls}
+    policies = {url: answer["RateLimit-Policy"] for url, answer in answers.items()}
+    assert policies == {url: f'"{name}";q=9;w=60' for url, name in urls.items()}
+
+
+@pytest.mark.broker
 @pytest.mark.usefixtures("one_rate_window")
 def test_rates_are_counted_per_user_with_all_tokens_and_sessions(
     api: APIClient, submitter: User, viewer: User, as_user: Speak, settings: Settings

@@ -34,7 +34,7 @@ def dry_run(request: Request) -> Response:
 class DryRunView(ApiView):
     """Dry run of a submission."""
 
-    rate_class = "submit"
+    rate_class = "solver"
     max_body_bytes = MAX_BODY_BYTES
 
     @extend_schema(request=JobRequestSerializer, responses=CheckSerializer)
@@ -47,6 +47,12 @@ class JobListOrCheck(JobList):
     """Jobs: list the ones you may see, submit new ones, or test one with ``?dry_run=true``."""
 
     query_parameters: ClassVar = frozenset({"dry_run"})
+
+    @property
+    def rate_class(self) -> str | None:
+        """A check counts as one; None: as any read or write."""
+        is_check = self.request.query_params.get("dry_run") in {"true", "1"}
+        return "solver" if self.request.method == "POST" and is_check else None
 
     @extend_schema(
         request=JobRequestSerializer,

@@ -19,7 +19,7 @@ from apps.workloads.api.application_views import named_application
 class OverridePreviewView(ApiView):
     """Preview of overrides."""
 
-    rate_class = "submit"
+    rate_class = "solver"
 
     @extend_schema(
         operation_id="applications_overrides_preview",
