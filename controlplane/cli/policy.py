@@ -1,8 +1,10 @@
 """berth policy: the policies of this installation, their contract, and the one in use."""
 
+import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
+from controlplane.cli.config import load_config
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, facts, print_result, render
 from controlplane.cli.verbs import Verbs
@@ -12,13 +14,16 @@ if TYPE_CHECKING:
     from apps.testbed.core.replay.queueing.registry import QueueingEntry
     from controlplane.cli.client import BerthClient
 
-DEFAULT_POLICY: Final = "/api/v1/policies/default/"
+POLICIES: Final = "/api/v1/policies/"
+DEFAULT_POLICY: Final = f"{POLICIES}default/"
 
 
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
     noun = verbs.noun("policy", "list and test policies; show or apply that of the cluster")
-    noun.add_offline("list", listed, __doc__)
+    noun.add_offline("list", listed, __doc__).add_argument(
+        "--local", action="store_true", help="those of this installation, without the server"
+    )
     parser = noun.add_offline("test", tested, __doc__)
     parser.add_argument("name", metavar="NAME", help="policy, as in berth policy list")
     parser.add_argument(
@@ -62,25 +67,20 @@ def listed(args: Namespace) -> int:
     """List the policies with their sources, formulas and parameters."""
     from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES  # noqa: PLC0415
 
-    installed, default, _ = _policies()
-    policies: dict[str, Entry | QueueingEntry] = {**installed, **TESTBED_POLICIES}
+    policies = _local_policies() if args.local or not _is_logged_in() else _policies_of_server()
+    policies += [
+        _described(name, entry, is_default=False) for name, entry in TESTBED_POLICIES.items()
+    ]
     document = [
-        {
-            "name": name,
-            "is_default": name == default,
-            "only_in_replays": name in TESTBED_POLICIES,
-            "source": entry.source,
-            "formula": entry.formula,
-            "parameters": entry.schema(),
-        }
-        for name, entry in sorted(policies.items())
+        {**each, "only_in_replays": each["name"] in TESTBED_POLICIES}
+        for each in sorted(policies, key=lambda policy: str(policy["name"]))
     ]
     rows = [
         [
             each["name"],
             each["source"],
             each["formula"],
-            _parameters(policies[str(each["name"])]),
+            _parameters(each["parameters"]["properties"]),
             "replays" if each["only_in_replays"] else "",
         ]
         for each in document
@@ -88,6 +88,34 @@ def listed(args: Namespace) -> int:
     table = columns(("name", "source", "score, higher is better", "parameters", "only in"), rows)
     print_result(render(document, args.output, table))
     return Exit.OK
+
+
+def _is_logged_in() -> bool:
+    return load_config(os.environ).token is not None
+
+
+def _policies_of_server() -> list[dict[str, Any]]:
+    from controlplane.cli.client import client_of  # noqa: PLC0415 - the others need no HTTP
+
+    with client_of(os.environ, None) as client:
+        return list(client.get(POLICIES)["results"])
+
+
+def _local_policies() -> list[dict[str, Any]]:
+    policies, default, _ = _policies()
+    return [
+        _described(name, entry, is_default=name == default) for name, entry in policies.items()
+    ]
+
+
+def _described(name: str, entry: "Entry | QueueingEntry", *, is_default: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "is_default": is_default,
+        "source": entry.source,
+        "formula": entry.formula,
+        "parameters": entry.schema(),
+    }
 
 
 def tested(args: Namespace) -> int:
@@ -143,8 +171,8 @@ def _policies() -> "tuple[dict[str, Entry], str, list[str]]":
     return registry.POLICIES, registry.DEFAULT, added
 
 
-def _parameters(entry: "Entry | QueueingEntry") -> str:
-    return ", ".join(f"{each.name}={each.default:g}" for each in entry.parameters) or "-"
+def _parameters(properties: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={each['default']:g}" for name, each in properties.items()) or "-"
 
 
 def _value(text: str) -> tuple[str, Any]:

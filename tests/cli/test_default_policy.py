@@ -6,7 +6,9 @@ import pytest
 
 from apps.accounts.core.roles import Role
 from apps.accounts.models import AuditEntry, User
+from apps.scheduling.core.registry import DEFAULT, POLICIES
 from apps.scheduling.selectors.default_policy import policy_in_use
+from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
 from controlplane.cli.errors import Exit
 from tests import factories
 from tests.cli.conftest import Berth
@@ -17,6 +19,23 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def user() -> User:
     return factories.user("anna", role=Role.ADMIN)
+
+
+def test_the_policies_of_the_server_are_listed_with_its_default(
+    berth: Berth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.cluster()
+    berth("policy", "apply", "tarcil", "--reason", "won in the Lab")
+    rows = {row["name"]: row for row in json.loads(berth("policy", "list", "--json")[1])}
+    assert rows.keys() == POLICIES.keys() | TESTBED_POLICIES.keys()
+    assert [name for name, row in rows.items() if row["is_default"]] == ["tarcil"]
+    assert {name for name, row in rows.items() if row["only_in_replays"]} == {*TESTBED_POLICIES}
+    assert "load=0.7" in berth("policy", "list")[1]
+    # this installation's own default
+    local = json.loads(berth("policy", "list", "--local", "--json")[1])
+    assert [row["name"] for row in local if row["is_default"]] == [DEFAULT]
+    monkeypatch.delenv("BERTH_TOKEN")
+    assert json.loads(berth("policy", "list", "--json")[1]) == local
 
 
 def test_a_policy_is_applied_shown_and_reset(berth: Berth) -> None:

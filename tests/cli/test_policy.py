@@ -17,7 +17,7 @@ from tests.scheduling.core.test_contract import Broken
 def test_every_policy_is_listed_with_its_source_and_parameters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["policy", "list", "--json"]) == 0
+    assert main(["policy", "list", "--local", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows.keys() == POLICIES.keys() | TESTBED_POLICIES.keys()
     assert {name for name, row in rows.items() if row["only_in_replays"]} == {*TESTBED_POLICIES}
@@ -31,7 +31,7 @@ def test_every_policy_is_listed_with_its_source_and_parameters(
 
 
 def test_the_table_names_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["policy", "list"]) == 0
+    assert main(["policy", "list", "--local"]) == 0
     assert "candidates=2" in capsys.readouterr().out
 
 

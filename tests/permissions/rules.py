@@ -158,6 +158,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/cluster": api(get=SIGNED_IN),
     "api/v1/cluster/clock": api(get=SIGNED_IN),
     "api/v1/cluster/map": api(get=SIGNED_IN),
+    "api/v1/policies": api(get=SIGNED_IN),
     "api/v1/policies/default": api(get=SIGNED_IN, put=ADMINS),
     "api/v1/platforms": api(get=SIGNED_IN),
     "api/v1/platforms/<int:platform_id>": api(get=SIGNED_IN),

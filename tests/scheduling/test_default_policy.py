@@ -17,6 +17,7 @@ from apps.scheduling.services import check_job
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads.core.spec import parse_job
 from tests import factories
+from tests.api.schema import check_answer
 from tests.scheduling import policies_that_fail
 from tests.scheduling.world import build, known, waiting, work
 
@@ -176,3 +177,29 @@ def test_without_the_package_of_the_applied_policy_the_setting_decides(
     monkeypatch.delitem(registry.POLICIES, "ours")
     assert policy_in_use() == "expected"
     assert admin.get(URL).json()["policy"] == "expected"
+
+
+def test_every_policy_is_listed_with_its_parameters() -> None:
+    viewer = client_of("vic", Role.VIEWER)
+    response = viewer.get("/api/v1/policies/")
+    check_answer("/api/v1/policies/", "get", 200, response.json())
+    rows = {row.pop("name"): row for row in response.json()["results"]}
+    assert rows.keys() == registry.POLICIES.keys()
+    for name, entry in registry.POLICIES.items():
+        made = registry.make_plain(name)
+        assert rows[name] == {
+            "is_default": name == "expected",
+            "version": made.version,
+            "draws_sample": made.draws_sample,
+            "source": entry.source,
+            "formula": entry.formula,
+            "parameters": entry.schema(),
+        }
+
+
+def test_a_policy_that_cannot_be_made_is_listed_without_a_version(
+    monkeypatch: pytest.MonkeyPatch, admin: APIClient
+) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "cannot-be-made")
+    rows = {row["name"]: row for row in admin.get("/api/v1/policies/").json()["results"]}
+    assert (rows["theirs"]["version"], rows["theirs"]["draws_sample"]) == (None, None)

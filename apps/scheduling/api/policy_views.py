@@ -1,4 +1,4 @@
-"""The policy of the cluster."""
+"""The policies of this server, and that of the cluster."""
 
 from typing import Any
 
@@ -17,8 +17,38 @@ from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.models import DefaultPolicy
 from apps.inventory.selectors import applied_policy
+from apps.scheduling.core.policy_errors import PolicyFailedError, failures_of
+from apps.scheduling.core.registry import POLICIES, Entry, make_plain
 from apps.scheduling.selectors.default_policy import policy_in_use
 from apps.scheduling.services.default_policy import apply_policy
+
+
+class PolicySerializer(serializers.Serializer[Any]):
+    """A policy that jobs may name."""
+
+    name = serializers.CharField()
+    is_default = serializers.BooleanField(help_text="Decides on jobs that name none.")
+    version = serializers.IntegerField(
+        allow_null=True,
+        help_text="Incremented when it may decide differently. Null: its package fails, so its"
+        " jobs wait.",
+    )
+    draws_sample = serializers.BooleanField(
+        allow_null=True, help_text="Compares R random candidates, so jobs may name R."
+    )
+    source = serializers.CharField(  # type: ignore[assignment]  # shadows Field.source
+        help_text="Paper and section."
+    )
+    formula = serializers.CharField(help_text="What it maximises.")
+    parameters = serializers.DictField(
+        help_text="JSON schema: the default, minimum and maximum of each parameter."
+    )
+
+
+class PoliciesSerializer(serializers.Serializer[Any]):
+    """All policies."""
+
+    results = PolicySerializer(many=True)
 
 
 class DefaultPolicySerializer(serializers.Serializer[Any]):
@@ -53,6 +83,37 @@ def represent_policy(row: DefaultPolicy) -> dict[str, Any]:
         "changed_at": row.changed_at and time(row.changed_at),
         "generation": row.generation,
     }
+
+
+class PolicyList(ApiView):
+    """The policies of this server, with those of other packages."""
+
+    @extend_schema(operation_id="policies_list", responses=PoliciesSerializer)
+    def get(self, request: Request) -> Response:
+        """Return the policies by name, with their parameters."""
+        default = policy_in_use()
+        rows = [_represent_entry(*item, default=default) for item in sorted(POLICIES.items())]
+        return answer(request, {"results": rows})
+
+
+def _represent_entry(name: str, entry: Entry, *, default: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "is_default": name == default,
+        **_represent_made(name),
+        "source": entry.source,
+        "formula": entry.formula,
+        "parameters": entry.schema(),
+    }
+
+
+def _represent_made(name: str) -> dict[str, Any]:
+    try:
+        with failures_of(name):
+            policy = make_plain(name)
+            return {"version": policy.version, "draws_sample": policy.draws_sample}
+    except PolicyFailedError:
+        return {"version": None, "draws_sample": None}
 
 
 class DefaultPolicyView(ApiView):

@@ -15,6 +15,7 @@ from apps.scheduling.api import (
 urlpatterns = [
     *route("checks/", check_views.DryRunView.as_view(), "api-checks"),
     *route("jobs/", check_views.JobListOrCheck.as_view(), "api-jobs"),
+    *route("policies/", policy_views.PolicyList.as_view(), "api-policies"),
     *route("policies/default/", policy_views.DefaultPolicyView.as_view(), "api-default-policy"),
     *route("queues/", queue_views.QueueView.as_view(), "api-queues"),
     *route("decisions/", views.DecisionList.as_view(), "api-decisions"),
