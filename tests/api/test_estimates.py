@@ -199,17 +199,17 @@ def test_work_is_counted_as_the_kind_does(
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("platform=Z", "platform must be one of A, B (revision 1), not Z."),
+        ("platform=Z", "platform must be one of A, B (revision 1), not 'Z'."),
         ("units=2&servers=4", "servers must not exceed units, got 4 servers and 2 units."),
         ("units=8&units=2&servers=4", "servers must not exceed units, got 4 servers and 2 units."),
-        ("units=0", "units must be within 1 and 1024."),
-        ("units=1025", "units must be within 1 and 1024."),
-        ("units=4,8", "units must be a whole number."),
-        ("units=", "units must be a whole number."),
-        ("units=1e3", "units must be a whole number."),
-        ("servers=-1", "servers must be within 1 and 1024."),
-        ("metric=joules", "metric must be one of work, bytes, not joules."),
-        ("metric=work&metric=bytes", "metric may be given only once."),
+        ("units=0", "units must be within 1 and 1024, not '0'."),
+        ("units=1025", "units must be within 1 and 1024, not '1025'."),
+        ("units=4,8", "units must be a whole number, not '4,8'."),
+        ("units=", "units must be a whole number, not ''."),
+        ("units=1e3", "units must be a whole number, not '1e3'."),
+        ("servers=-1", "servers must be within 1 and 1024, not '-1'."),
+        ("metric=joules", "metric must be one of work, bytes, not 'joules'."),
+        ("metric=work&metric=bytes", "metric must be given once, not 2 times."),
         (
             "&".join(f"units={n}&servers=1" for n in range(1, 41)),
             "The request has 3,200 combinations, the limit is 2,000.",
@@ -292,9 +292,9 @@ def test_measurements_are_filtered(
     ("query", "message"),
     [
         ("matrix=speed", "matrix must be one of base_rate, heterogeneity, scale_up, scale_out,"),
-        ("source=override", "source must be one of profiling, telemetry."),
-        ("run=7", "run must be an id (a UUID)."),
-        ("at_seconds__gte=NaN", "at_seconds__gte must be a finite number."),
+        ("source=override", "source must be one of profiling, telemetry, not 'override'."),
+        ("run=7", "run must be an id (a UUID), not '7'."),
+        ("at_seconds__gte=NaN", "at_seconds__gte must be a finite number, not 'NaN'."),
     ],
 )
 def test_impossible_filters_are_refused(

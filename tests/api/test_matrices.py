@@ -108,12 +108,16 @@ def test_unknown_resources_are_named(api: APIClient, library: int, url: str, mes
 @pytest.mark.parametrize(
     ("query", "code", "message"),
     [
-        ("revision=0", "invalid_parameter", "revision must be within 1 and 2147483647."),
-        ("revision=9999999999", "invalid_parameter", "revision must be within 1 and 2147483647."),
-        ("revision=x", "invalid_parameter", "revision must be a whole number."),
+        ("revision=0", "invalid_parameter", "revision must be within 1 and 2147483647, not '0'."),
+        (
+            "revision=9999999999",
+            "invalid_parameter",
+            "revision must be within 1 and 2147483647, not '9999999999'.",
+        ),
+        ("revision=x", "invalid_parameter", "revision must be a whole number, not 'x'."),
         ("source=guess", "invalid_parameter", "source must be one of inferred, measured, over"),
-        ("limit=501", "invalid_parameter", "limit must be within 1 and 500."),
-        ("ordering=value", "invalid_parameter", "ordering must be one of row, not value."),
+        ("limit=501", "invalid_parameter", "limit must be within 1 and 500, not '501'."),
+        ("ordering=value", "invalid_parameter", "ordering must be one of row, not 'value'."),
         (
             "platform=A",
             "unknown_parameter",

@@ -276,7 +276,7 @@ def test_an_unknown_application_has_no_overrides(power: APIClient, sort: Applica
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("withdrawn=yes", "withdrawn must be true or false."),
+        ("withdrawn=yes", "withdrawn must be true or false, not 'yes'."),
         ("matrix=speed", "matrix must be one of base_rate"),
         ("since=1", "since is not a parameter of this route; known: brief"),
     ],

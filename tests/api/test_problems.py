@@ -9,7 +9,9 @@ from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
-from tests.api.samples import JOB, send_raw, short
+from apps.inventory.selectors import LAYERS
+from apps.operations.core.states import Topic
+from tests.api.samples import JOB, send_raw, short, submitted
 
 JSON = "application/json"
 STATUSES = {kind.status for kind in CATALOGUE.values()}
@@ -102,6 +104,63 @@ def test_broken_json_is_located(api: APIClient) -> None:
 def test_a_body_that_is_wrong_as_a_whole_is_told_by_the_root(api: APIClient) -> None:
     response = send_raw(api, "/api/v1/jobs/", b"[]", content_type="application/json")
     assert response.json()["detail"] == "/: a job must be an object"
+
+
+@pytest.mark.parametrize(
+    ("url", "parameter", "sentence"),
+    [
+        ("jobs/?held=x", "held", "must be true or false, not 'x'"),
+        ("jobs/?limit=0", "limit", "must be within 1 and 500, not '0'"),
+        ("jobs/?ordering=age", "ordering", "must be one of -created_at, created_at, not 'age'"),
+        ("jobs/?created_at__gte=noon", "created_at__gte",
+         "must be an RFC 3339 time such as 2026-01-31T08:00:00Z, not 'noon'"),
+        ("changes/?topics=jobs,x", "topics", f"must be among {', '.join(Topic)}, not 'jobs,x'"),
+        ("jobs/?limit=1&limit=2", "limit", "must be given once, not 2 times"),
+        ("jobs/?fields=a&fields=b", "fields", "must be given once, not 2 times"),
+        ("queues/?project=a&project=b", "project", "must be given once, not 2 times"),
+        ("cluster/map/?layer=cpu&layer=cpu", "layer", "must be given once, not 2 times"),
+        ("cluster/map/?layer=x", "layer",
+         f"must be one of {', '.join(LAYERS)}, not 'x'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_parameter_is_named_with_its_value(
+    api: APIClient, url: str, parameter: str, sentence: str
+) -> None:
+    response = api.get(f"/api/v1/{url}")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert response.json()["detail"] == f"{parameter} {sentence}."
+    assert response.json()["errors"] == [
+        {"pointer": parameter, "code": "invalid", "detail": sentence}
+    ]
+
+
+def test_a_shown_value_is_short(api: APIClient) -> None:
+    (error,) = api.get(f"/api/v1/jobs/?held={'x' * 999}").json()["errors"]
+    assert error["detail"] == f"must be true or false, not '{'x' * 59}"
+
+
+def test_an_unknown_parameter_is_in_the_errors(api: APIClient) -> None:
+    body = api.get("/api/v1/jobs/?verbose=1").json()
+    assert [error["pointer"] for error in body["errors"]] == ["verbose"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jobs/?label=a:b&label=c:d",
+        "servers/?label=a:b&label=c:d",
+        "applications/?label=a:&label=b:",
+    ],
+)
+def test_labels_may_be_repeated(api: APIClient, url: str) -> None:
+    assert api.get(f"/api/v1/{url}").status_code == 200
+
+
+def test_jobs_are_cancelled_by_several_labels(api: APIClient) -> None:
+    submitted(api, labels={"a": "b", "c": "d"})
+    submitted(api, labels={"a": "b"})
+    response = api.post("/api/v1/jobs/cancel/?label=a:b&label=c:d", {"expect": 1})
+    assert response.json()["cancelled"] == 1
 
 
 def test_an_unknown_format_is_refused(api: APIClient) -> None:

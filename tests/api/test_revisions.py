@@ -76,7 +76,8 @@ def test_revisions_are_filtered(
 
 def test_an_unknown_reason_is_refused(api: APIClient, db: None) -> None:
     response = api.get(f"{URL}?reason=whim")
-    assert response.json()["detail"] == ("reason must be one of library, rows, schedule, request.")
+    accepted = "library, rows, schedule, request"
+    assert response.json()["detail"] == f"reason must be one of {accepted}, not 'whim'."
 
 
 def test_a_page_of_revisions_takes_two_queries_besides_the_caller(

@@ -57,7 +57,7 @@ def test_rest_compares_with_the_baseline_in_the_address(operator: APIClient) -> 
     assert operator.get(f"{url}?baseline=tarcil").json()["result"]["baseline"] == "tarcil"
     refused = operator.get(f"{url}?baseline=truth")
     assert refused.status_code == 400
-    assert refused.json()["detail"] == "baseline must be one of tarcil, random."
+    assert refused.json()["detail"] == "baseline must be one of tarcil, random, not 'truth'."
     waiting = f"/api/v1/comparisons/{lab_world.comparison().pk}/?baseline=tarcil"
     assert operator.get(waiting).status_code == 409
 
@@ -94,10 +94,10 @@ def test_rest_lists_the_jobs_that_gain_or_lose(operator: APIClient) -> None:
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
-        ("setting=x", "setting must be one of tarcil, truth."),
-        ("setting=random", "setting must be one of tarcil, truth."),
-        ("direction=up", "direction must be one of all, gains, losses."),
-        ("limit=0", "limit must be within 1 and 1000."),
+        ("setting=x", "setting must be one of tarcil, truth, not 'x'."),
+        ("setting=random", "setting must be one of tarcil, truth, not 'random'."),
+        ("direction=up", "direction must be one of all, gains, losses, not 'up'."),
+        ("limit=0", "limit must be within 1 and 1000, not '0'."),
     ],
 )
 def test_rest_names_a_parameter_that_is_not_accepted(

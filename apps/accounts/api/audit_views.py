@@ -18,7 +18,6 @@ from apps.accounts.models import AuditEntry
 from apps.accounts.selectors import audit_entries
 from apps.accounts.services import record_export
 from apps.common.api.paging import Order
-from apps.common.api.problems import ProblemError
 from apps.common.api.queries import (
     Filter,
     ListQuery,
@@ -26,12 +25,13 @@ from apps.common.api.queries import (
     choice,
     exact,
     moment,
+    read,
     read_list_query,
+    read_word,
     uid,
 )
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
-from apps.common.core.problem_codes import ProblemCode
 
 FILTERS: Final[dict[str, Filter]] = {
     "action": exact("action", "This action, such as plan.approved."),
@@ -109,11 +109,8 @@ class AuditExport(ApiView):
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         """Return all matching entries, oldest first; the export itself is recorded."""
-        name = request.query_params.get("as", "")
-        if name not in FORMATS:
-            raise ProblemError(
-                ProblemCode.INVALID_PARAMETER, f"as must be one of {', '.join(FORMATS)}."
-            )
+        given = request.query_params.get("as", "")
+        name = read("as", given, lambda value: read_word(value, FORMATS))
         query = read_list_query(request.query_params, FILTERS, more={"as"})
         media_type, write = FORMATS[name]
         record_export(name, {key: request.query_params[key] for key in sorted(query.given)})

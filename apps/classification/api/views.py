@@ -27,7 +27,18 @@ from apps.classification.core.size_estimates import MAX_UNITS, SIZES, SizeEstima
 from apps.classification.models import PredictionError, Profile
 from apps.common.api.paging import Order
 from apps.common.api.problems import ProblemError
-from apps.common.api.queries import ListQuery, choice, exact, number, read, read_int, uid, whole
+from apps.common.api.queries import (
+    ListQuery,
+    choice,
+    exact,
+    invalid_parameter,
+    number,
+    read,
+    read_int,
+    read_word,
+    uid,
+    whole,
+)
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.problem_codes import ProblemCode
@@ -69,6 +80,7 @@ class EstimatesView(ApiView):
     """Predictions from the current profile of an application."""
 
     query_parameters = frozenset({"units", "servers", "platform", "metric"})
+    repeatable_parameters = frozenset({"units", "servers", "platform"})
 
     @extend_schema(
         responses=EstimatesSerializer,
@@ -113,15 +125,8 @@ def _sizes_from(minimum: int) -> Sequence[int]:
 
 
 def _metric(request: Request) -> str:
-    given = request.query_params.getlist("metric")
-    if len(given) > 1:
-        raise ProblemError(ProblemCode.INVALID_PARAMETER, "metric may be given only once.")
-    metric = given[0] if given else METRICS[0]
-    if metric not in METRICS:
-        raise ProblemError(
-            ProblemCode.INVALID_PARAMETER,
-            f"metric must be one of {', '.join(METRICS)}, not {metric}.",
-        )
+    given = request.query_params.get("metric", METRICS[0])
+    metric: str = read("metric", given, lambda value: read_word(value, METRICS))
     return metric
 
 
@@ -138,15 +143,11 @@ def _estimates(
     unknown = [name for name in platforms if name not in profile.platforms]
     if unknown:
         known = ", ".join(profile.platforms)
-        raise ProblemError(
-            ProblemCode.INVALID_PARAMETER,
-            f"platform must be one of {known} (revision {profile.revision}), not {unknown[0]}.",
-        )
+        sentence = f"must be one of {known} (revision {profile.revision}), not {unknown[0]!r:.60}"
+        raise invalid_parameter("platform", sentence)
     if servers and max(servers) > min(units):
-        raise ProblemError(
-            ProblemCode.INVALID_PARAMETER,
-            f"servers must not exceed units, got {max(servers)} servers and {min(units)} units.",
-        )
+        sentence = f"must not exceed units, got {max(servers)} servers and {min(units)} units"
+        raise invalid_parameter("servers", sentence)
     try:
         return size_estimates(
             profile,

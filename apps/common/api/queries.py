@@ -12,6 +12,7 @@ from django.http import QueryDict
 
 from apps.common.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from apps.common.api.problems import ProblemError
+from apps.common.core.errors import FieldProblem
 from apps.common.core.problem_codes import ProblemCode
 
 Make = Callable[[str], Q]  # raises ValueError with a sentence for an invalid value
@@ -222,15 +223,11 @@ def read_list_query(
     ------
     ProblemError : a parameter is unknown, repeated or invalid.
     """
-    refuse_unknown(params, {*filters, *LIST_PARAMETERS, *SHAPE_PARAMETERS, *more})
+    known = {*filters, *LIST_PARAMETERS, *SHAPE_PARAMETERS, *more}
+    check_names(params, known, repeatable=repeatable(filters))
     where = Q()
     for name in params:
-        if name not in filters:
-            continue
-        values = params.getlist(name)
-        if len(values) > 1 and not filters[name].repeatable:
-            raise ProblemError(ProblemCode.INVALID_PARAMETER, f"{name} was given more than once.")
-        for value in values:
+        for value in params.getlist(name) if name in filters else ():
             where &= read(name, value, filters[name].make)
     limit = params.get("limit")
     count = params.get("count")
@@ -249,22 +246,60 @@ def read_list_query(
 
 
 def read(name: str, value: str, parse: Callable[[str], Any]) -> Any:
-    """Return ``parse(value)``; a ValueError becomes a problem that names the parameter."""
+    """Return ``parse(value)``; a ValueError becomes a problem with the parameter and its value.
+
+    Parameters
+    ----------
+    parse : its ValueErrors say what the value must be, without the value; other sentences, which
+        do not begin with "must", are complete
+    """
     try:
         return parse(value)
     except ValueError as error:
-        raise ProblemError(ProblemCode.INVALID_PARAMETER, f"{name} {error}.") from error
+        sentence = str(error)
+        if sentence.startswith("must "):
+            sentence += f", not {value!r:.60}"
+        raise invalid_parameter(name, sentence) from error
 
 
-def refuse_unknown(params: QueryDict, known: Collection[str]) -> None:
-    """Raise a problem that lists the known parameters if there is an unknown one."""
+def invalid_parameter(name: str, sentence: str) -> ProblemError:
+    """Return the problem of a query parameter; the sentence follows its name."""
+    return ProblemError(
+        ProblemCode.INVALID_PARAMETER,
+        f"{name} {sentence}.",
+        errors=[FieldProblem(name, "invalid", sentence)],
+    )
+
+
+def repeatable(filters: Mapping[str, Filter]) -> frozenset[str]:
+    """Return the names of the filters that may occur several times."""
+    return frozenset(name for name, one in filters.items() if one.repeatable)
+
+
+def check_names(
+    params: QueryDict, known: Collection[str], *, repeatable: Collection[str] = ()
+) -> None:
+    """Check that a query has only known parameters, each once.
+
+    Parameters
+    ----------
+    repeatable : parameters that may occur several times
+
+    Raises
+    ------
+    ProblemError : lists the known parameters, or names those that occur several times.
+    """
     unknown = sorted(set(params) - set(known))
     if unknown:
         raise ProblemError(
             ProblemCode.UNKNOWN_PARAMETER,
             f"{', '.join(unknown)} is not a parameter of this route;"
             f" known: {', '.join(sorted(known))}.",
+            errors=[FieldProblem(name, "unknown", "unknown parameter") for name in unknown],
         )
+    for name, values in params.lists():
+        if len(values) > 1 and name not in repeatable:
+            raise invalid_parameter(name, f"must be given once, not {len(values)} times")
 
 
 def shape(params: QueryDict) -> Callable[[dict[str, Any]], dict[str, Any]] | None:

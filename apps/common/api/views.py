@@ -14,20 +14,19 @@ from rest_framework.views import APIView
 
 from apps.common.api.etags import entity_tag, is_unchanged
 from apps.common.api.paging import Order, Page, keyset_page
-from apps.common.api.problems import ProblemError
 from apps.common.api.queries import (
     LIST_PARAMETERS,
     SHAPE_PARAMETERS,
     Filter,
     ListQuery,
+    check_names,
     read,
     read_flag,
     read_list_query,
-    refuse_unknown,
+    read_word,
     shape,
 )
 from apps.common.api.renderers import encode
-from apps.common.core.problem_codes import ProblemCode
 from apps.common.infrastructure.database import TookTooLongError, time_limit
 from apps.common.infrastructure.transactions import retry_once
 
@@ -39,6 +38,7 @@ class ApiView(APIView):
     """Base of all API views: checks query parameters, retries deadlocks, sends rate headers."""
 
     query_parameters: ClassVar[frozenset[str]] = frozenset()
+    repeatable_parameters: ClassVar[frozenset[str]] = frozenset()  # of these
     has_fields: ClassVar[bool] = True  # GET accepts fields and omit
     has_tags: ClassVar[bool] = True  # GET sends an entity tag, and 304 to a caller who has it
     takes_match: ClassVar[frozenset[str]] = frozenset()  # methods that respond 412 to an old tag
@@ -51,7 +51,7 @@ class ApiView(APIView):
         if not (is_read and isinstance(self, ListView)):
             is_shaped = is_read and self.has_fields
             known = self.query_parameters | (SHAPE_PARAMETERS.keys() if is_shaped else set())
-            refuse_unknown(request.query_params, known)
+            check_names(request.query_params, known, repeatable=self.repeatable_parameters)
         name = (request.method or "").lower()
         if name in {"post", "put", "patch", "delete"} and hasattr(self, name):
             setattr(self, name, retry_once(getattr(self, name)))
@@ -147,12 +147,7 @@ class ListView(ApiView):
     def order(self, query: ListQuery) -> Order:
         """Return the requested order."""
         name = query.ordering or next(iter(self.orders))
-        if name not in self.orders:
-            raise ProblemError(
-                ProblemCode.INVALID_PARAMETER,
-                f"ordering must be one of {', '.join(self.orders)}, not {name}.",
-            )
-        return self.orders[name]
+        return self.orders[read("ordering", name, lambda value: read_word(value, self.orders))]
 
     def _results(self, request: Request, page: Page[Any]) -> list[Body]:
         brief = request.query_params.get("brief")

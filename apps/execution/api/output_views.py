@@ -9,7 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
-from apps.common.api.queries import read, read_int
+from apps.common.api.queries import read, read_int, read_word
 from apps.common.api.views import ApiView
 from apps.execution.models import OutputStream
 from apps.execution.selectors.agents import Output, output
@@ -49,7 +49,8 @@ class JobOutput(ApiView):
         """
         job = visible_job(request, job_id)
         query = request.query_params
-        stream = read("stream", query.get("stream", "stdout"), _stream)
+        given = query.get("stream", "stdout")
+        stream = read("stream", given, lambda v: read_word(v, OutputStream.values))
         start = read("start", query.get("start", "0"), lambda v: read_int(v, low=0))
         limit = read(
             "limit",
@@ -68,12 +69,6 @@ class JobOutput(ApiView):
             is_over = visible_job(request, job_id).state in TERMINAL_STATES
             part = output(job, stream, start=start, limit=limit)
         return _response(part, is_over=is_over)
-
-
-def _stream(value: str) -> str:
-    if value not in OutputStream.values:
-        raise ValueError(f"must be one of {', '.join(OutputStream.values)}, not {value}")
-    return value
 
 
 def _response(part: Output, *, is_over: bool) -> HttpResponse:

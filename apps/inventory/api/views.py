@@ -13,13 +13,21 @@ from rest_framework.response import Response
 from apps.accounts.core.roles import Role
 from apps.common.api.etags import expected_generation
 from apps.common.api.paging import Order
-from apps.common.api.problems import ProblemError
-from apps.common.api.queries import ListQuery, any_of, choice, choices, exact, label, whole
+from apps.common.api.queries import (
+    ListQuery,
+    any_of,
+    choice,
+    choices,
+    exact,
+    label,
+    read,
+    read_word,
+    whole,
+)
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import NotFoundError
 from apps.common.core.interference import SOURCES
 from apps.common.core.preconditions import require_generation
-from apps.common.core.problem_codes import ProblemCode
 from apps.inventory import selectors
 from apps.inventory.api.serializers import (
     ClockSerializer,
@@ -254,12 +262,8 @@ class MapView(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Return one layer of the map as a packed array in the order of the server ids."""
-        name = request.query_params.get("layer", "cpu")
-        if name not in selectors.LAYERS:
-            raise ProblemError(
-                ProblemCode.INVALID_PARAMETER,
-                f"layer must be one of {', '.join(selectors.LAYERS)}, not {name}.",
-            )
+        given = request.query_params.get("layer", "cpu")
+        name = read("layer", given, lambda value: read_word(value, selectors.LAYERS))
         layer = selectors.map_layer(name)
         body = {
             "layer": name,

@@ -21,6 +21,7 @@ from django.db import DatabaseError, close_old_connections
 from apps.accounts.core.principal import Credential, Principal
 from apps.accounts.selectors import current_principals
 from apps.common.api.problems import MEDIA_TYPE, ProblemError, problem_body
+from apps.common.api.queries import invalid_parameter
 from apps.common.core.ids import uuid7
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from apps.common.infrastructure.queues import report_streams
@@ -252,10 +253,8 @@ def _topics(value: str) -> frozenset[str]:
     topics = frozenset(value.split(",")) if value else frozenset[str]()
     unknown = sorted(topics - set(Topic))
     if unknown:
-        raise ProblemError(
-            ProblemCode.INVALID_PARAMETER,
-            f"topics must be among {', '.join(Topic)}, not {', '.join(unknown)}.",
-        )
+        sentence = f"must be among {', '.join(Topic)}, not {', '.join(unknown)!r:.60}"
+        raise invalid_parameter("topics", sentence)
     return topics
 
 

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
-from apps.common.api.queries import read, read_int
+from apps.common.api.queries import read, read_int, read_word
 from apps.common.api.views import ApiView, answer
 from apps.common.core.errors import ConflictError
 from apps.testbed.core.lab_jobs import Direction
@@ -73,12 +73,7 @@ def asked_baseline(request: Request, comparison: LabComparison) -> str:
 
 
 def _one_of(name: str, value: str, accepted: tuple[str, ...]) -> str:
-    def parse(text: str) -> str:
-        if text not in accepted:
-            raise ValueError(f"must be one of {', '.join(accepted)}")
-        return text
-
-    found: str = read(name, value, parse)
+    found: str = read(name, value, lambda text: read_word(text, accepted))
     return found
 
 

@@ -16,12 +16,12 @@ from apps.common.api.parsers import LinesParser, PlainJSONParser
 from apps.common.api.queries import (
     Filter,
     ListQuery,
+    check_names,
     choice,
     moment,
     read,
     read_int,
     read_text,
-    refuse_unknown,
 )
 from apps.common.api.views import ApiView, ListView, answer
 from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
@@ -169,7 +169,7 @@ class BatchItems(ListView):
     def get(self, request: Request, **kwargs: Any) -> Response:
         """Return one page of items."""
         visible_batch(request, kwargs["batch_id"])
-        refuse_unknown(request.query_params, self.list_parameters)
+        check_names(request.query_params, self.list_parameters)
         return _items_page(request, kwargs["batch_id"])
 
 

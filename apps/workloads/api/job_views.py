@@ -31,6 +31,7 @@ from apps.common.api.queries import (
     read_text,
     read_time,
     read_uuid,
+    repeatable,
     uid,
     uids,
     whole,
@@ -334,6 +335,7 @@ class JobsCancel(ApiView):
     """Cancel all jobs that match a filter."""
 
     query_parameters = frozenset(JOB_FILTERS)
+    repeatable_parameters = repeatable(JOB_FILTERS)
 
     @extend_schema(request=ExpectSerializer, responses=CancelledSerializer)
     def post(self, request: Request) -> Response:
