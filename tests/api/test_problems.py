@@ -163,6 +163,32 @@ def test_jobs_are_cancelled_by_several_labels(api: APIClient) -> None:
     assert response.json()["cancelled"] == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b'{"priority": 5}', 422, "invalid_input"),
+        (b"[]", 422, "invalid_input"),
+        (b"{", 400, "malformed_json"),
+        (b"{}", 201, None),
+        (b"", 201, None),
+    ],
+)
+def test_a_body_that_a_route_would_ignore_is_refused(
+    api: APIClient, body: bytes, status: int, code: str | None
+) -> None:
+    url = f"/api/v1/jobs/{submitted(api)}/rerun/"
+    response = send_raw(api, url, body, content_type=JSON)
+    assert (response.status_code, response.json().get("code")) == (status, code)
+
+
+def test_a_deletion_takes_no_body(api: APIClient) -> None:
+    url = f"/api/v1/jobs/{submitted(api)}/"
+    api.post(f"{url}cancel/")
+    (error,) = api.delete(url, {"force": True}).json()["errors"]
+    assert (error["pointer"], error["detail"]) == ("/force", "unknown field; accepted: none")
+    assert api.delete(url, {}).status_code == 204
+
+
 def test_an_unknown_format_is_refused(api: APIClient) -> None:
     response = api.get("/api/v1/me/", HTTP_ACCEPT="image/png")
     assert (response.status_code, response.json()["code"]) == (406, "not_acceptable")

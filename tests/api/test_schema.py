@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import EndpointEnumerator
 from drf_spectacular.validation import validate_schema
 from rest_framework.test import APIClient
 
+from apps.common.api.views import ApiView
 from apps.common.core.errors import InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
 from apps.workloads.core.spec import parse_job
@@ -66,6 +68,22 @@ def test_every_request_that_creates_something_takes_an_idempotency_key() -> None
     assert len(creating) >= 18
     without = {path for path, names in creating.items() if "Idempotency-Key" not in names}
     assert without == CREATE_WITHOUT_KEY
+
+
+def endpoints() -> Any:
+    enumerator: Any = EndpointEnumerator  # untyped
+    return enumerator().get_api_endpoints()
+
+
+def test_a_write_without_a_body_in_the_schema_refuses_one() -> None:
+    writes = [
+        (path, method, callback.cls.takes_body)
+        for path, _, method, callback in endpoints()
+        if path.endswith("/") and method != "GET" and issubclass(callback.cls, ApiView)
+    ]
+    for path, method, takes_body in writes:
+        declared = "requestBody" in schema()["paths"][path][method.lower()]
+        assert declared == (takes_body and method != "DELETE"), (method, path)
 
 
 def header(operation: dict[str, Any], name: str) -> dict[str, Any]:

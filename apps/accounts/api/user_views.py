@@ -135,6 +135,7 @@ def _present(request: Request, key: str) -> Response:
 class UserPasswordReset(KeyedView):
     """A new one-time password."""
 
+    takes_body = False
     manages_credentials = True
     write_role = Role.ADMIN
 

@@ -12,10 +12,6 @@ from apps.common.api.representations import time
 REASONS = [(reason.value, reason.value) for reason in RevisionReason]
 
 
-class EmptySerializer(serializers.Serializer[Any]):
-    """A request without fields."""
-
-
 class RevisedMatrixSerializer(serializers.Serializer[Any]):
     """Summary of one matrix of a revision."""
 

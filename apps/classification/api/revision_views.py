@@ -12,13 +12,11 @@ from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
 from apps.classification import selectors
 from apps.classification.api.revision_serializers import (
-    EmptySerializer,
     RevisionSerializer,
     represent_revision,
 )
 from apps.classification.models import MatrixRevision, Revision, RevisionReason
 from apps.classification.services import begin_reclassification
-from apps.common.api.inputs import validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import ListQuery, choice, flag, moment
 from apps.common.api.views import ApiView, ListView, answer
@@ -45,6 +43,7 @@ class RevisionList(ListView):
     }
     write_role = Role.OPERATOR
     takes_key = True
+    takes_body = False
     _matrices: dict[int, list[MatrixRevision]]
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Revision]:
@@ -65,10 +64,9 @@ class RevisionList(ListView):
         """Return the number."""
         return {"number": row.number}
 
-    @extend_schema(request=EmptySerializer, responses={202: OperationSerializer})
+    @extend_schema(request=None, responses={202: OperationSerializer})
     def post(self, request: Request) -> Response:
         """Retrain the matrices from all measurements; returns the operation."""
-        validated(EmptySerializer, request.data or {})
 
         def begin() -> KeyedResponse:
             operation = begin_reclassification(

@@ -13,6 +13,10 @@ from apps.common.core.problem_codes import ProblemCode
 HEADER: Final = "HTTP_IDEMPOTENCY_KEY"
 
 
+class EmptySerializer(serializers.Serializer[Any]):
+    """A body without fields."""
+
+
 def idempotency_key(request: HttpRequest) -> str | None:
     """Return the Idempotency-Key of a request, without quotes; None if it has none.
 
@@ -43,10 +47,9 @@ def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[
         raise InvalidInputError([FieldProblem("", "wrong_type", "must be an object")])
     bound = serializer(data=data)
     unknown = sorted(data.keys() - bound.fields.keys())
+    accepted = ", ".join(bound.fields) or "none"
     problems = [
-        FieldProblem(
-            f"/{name}", "unknown_field", f"unknown field; accepted: {', '.join(bound.fields)}"
-        )
+        FieldProblem(f"/{name}", "unknown_field", f"unknown field; accepted: {accepted}")
         for name in unknown
     ]
     if not bound.is_valid():

@@ -13,6 +13,7 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from apps.common.api.etags import entity_tag, is_unchanged
+from apps.common.api.inputs import EmptySerializer, validated
 from apps.common.api.paging import Order, Page, keyset_page
 from apps.common.api.queries import (
     LIST_PARAMETERS,
@@ -41,11 +42,12 @@ class ApiView(APIView):
     repeatable_parameters: ClassVar[frozenset[str]] = frozenset()  # of these
     has_fields: ClassVar[bool] = True  # GET accepts fields and omit
     has_tags: ClassVar[bool] = True  # GET sends an entity tag, and 304 to a caller who has it
+    takes_body: ClassVar[bool] = True  # False: writes with a body are refused, like any DELETE
     takes_match: ClassVar[frozenset[str]] = frozenset()  # methods that respond 412 to an old tag
     needs_match: ClassVar[bool] = False  # these methods respond 428 without a tag
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check the caller, then the query parameters, except those of lists."""
+        """Check the caller, the query except that of lists, and that no body is ignored."""
         super().initial(request, *args, **kwargs)
         is_read = request.method in {"GET", "HEAD"}
         if not (is_read and isinstance(self, ListView)):
@@ -54,6 +56,8 @@ class ApiView(APIView):
             check_names(request.query_params, known, repeatable=self.repeatable_parameters)
         name = (request.method or "").lower()
         if name in {"post", "put", "patch", "delete"} and hasattr(self, name):
+            if name == "delete" or not self.takes_body:
+                validated(EmptySerializer, request.data)
             setattr(self, name, retry_once(getattr(self, name)))
 
     def finalize_response(

@@ -234,6 +234,8 @@ class Files(AgentView):
 class RotateCredential(AgentView):
     """Rotation of an agent's credential."""
 
+    takes_body = False
+
     @extend_schema(request=None, responses={201: CredentialSerializer})
     def post(self, request: Request) -> Response:
         """Return a new credential. The present one is valid until the new one is used."""

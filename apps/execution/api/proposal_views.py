@@ -119,6 +119,7 @@ class ProposalApply(ApiView):
 class ProposalDismiss(ApiView):
     """Dismissal of a proposed preemption."""
 
+    takes_body = False
     write_role = Role.OPERATOR
 
     @extend_schema(request=None, responses=ProposalSerializer)

@@ -19,6 +19,7 @@ from apps.workloads.core.lifecycle import Suspension
 class JobSuspend(ApiView):
     """Suspend one running job."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})
@@ -30,6 +31,7 @@ class JobSuspend(ApiView):
 class JobResume(ApiView):
     """Resume one suspended job."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})

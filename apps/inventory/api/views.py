@@ -165,6 +165,7 @@ class ServerUnitsView(ListView):
 class ServerAction(ApiView):
     """Change of a server's state."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
     write_role = Role.OPERATOR
     state: ServerState

@@ -183,6 +183,7 @@ def _current_principal(request: Request) -> Principal:
 class TicketView(ApiView):
     """Passes to the event stream."""
 
+    takes_body = False
     rate_class = "stream"
     write_role = Role.VIEWER
 
@@ -278,6 +279,7 @@ class OperationDetail(ApiView):
 class OperationCancel(ApiView):
     """Cancelling an operation."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=OperationSerializer)

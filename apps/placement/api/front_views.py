@@ -172,6 +172,7 @@ class FrontDetail(ApiView):
 class FrontStop(ApiView):
     """Stop of a search."""
 
+    takes_body = False
     write_role = Role.OPERATOR
 
     @extend_schema(request=None, responses=OperationSerializer)

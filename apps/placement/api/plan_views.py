@@ -225,6 +225,7 @@ class PlanApprove(ClusterWide, ApiView):
 class PlanPause(ClusterWide, ApiView):
     """Pause of a plan."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=PlanSerializer)
@@ -238,6 +239,7 @@ class PlanPause(ClusterWide, ApiView):
 class PlanResume(ClusterWide, ApiView):
     """Resumption of a plan."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=PlanSerializer)
@@ -251,6 +253,7 @@ class PlanResume(ClusterWide, ApiView):
 class PlanCancel(ClusterWide, ApiView):
     """Cancellation of a plan."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=PlanSerializer)

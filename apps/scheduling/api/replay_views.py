@@ -46,6 +46,7 @@ class ReplaySerializer(serializers.Serializer[Any]):
 class DecisionReplay(ApiView):
     """Replay of a decision."""
 
+    takes_body = False
     rate_class = "solver"
     write_role = Role.VIEWER  # nothing is written
 

@@ -88,6 +88,8 @@ class ShadowDetail(ForOperators, ApiView):
 class ShadowStop(ForOperators, ApiView):
     """Stop of a shadow."""
 
+    takes_body = False
+
     @extend_schema(request=None, responses=ShadowSerializer)
     def post(self, request: Request, shadow_id: UUID) -> Response:
         """Stop a shadow; its results are kept. Stopping it again has no effect."""

@@ -175,6 +175,8 @@ class ComparisonDetail(ForOperators, ApiView):
 class ComparisonResume(ForOperators, ApiView):
     """Continuation of a cancelled or failed comparison."""
 
+    takes_body = False
+
     @extend_schema(request=None, responses={202: ComparisonSerializer})
     def post(self, request: Request, comparison_id: UUID) -> Response:
         """Run what is not stored yet; the answer has a new operation."""

@@ -3,11 +3,9 @@
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import Serializer
 
 from apps.accounts.api.permissions import principal_of
 from apps.accounts.core.roles import Role
-from apps.common.api.inputs import validated
 from apps.common.api.views import ApiView
 from apps.common.core.keyed_requests import KeyedResponse
 from apps.operations.api.idempotency import once
@@ -15,20 +13,16 @@ from apps.operations.api.serializers import OperationSerializer, represent_opera
 from apps.testbed.services.sampling_requests import begin_sampling_check
 
 
-class SamplingRequestSerializer(Serializer[None]):
-    """A request without fields."""
-
-
 class SamplingChecks(ApiView):
     """Measurements of the quality of sampling."""
 
     write_role = Role.OPERATOR
     takes_key = True
+    takes_body = False
 
-    @extend_schema(request=SamplingRequestSerializer, responses={202: OperationSerializer})
+    @extend_schema(request=None, responses={202: OperationSerializer})
     def post(self, request: Request) -> Response:
         """Measure the ranks of sampled units on an emulated cluster; returns the operation."""
-        validated(SamplingRequestSerializer, request.data or {})
 
         def begin() -> KeyedResponse:
             operation = begin_sampling_check(by=principal_of(request).user_id)

@@ -160,6 +160,8 @@ def _present(request: Request, array_id: UUID) -> Response:
 class ArrayCancel(ApiView):
     """Cancel an array."""
 
+    takes_body = False
+
     @extend_schema(request=None, responses=CancelledSerializer)
     def post(self, request: Request, array_id: UUID) -> Response:
         """Cancel all members of an array that have not ended."""

@@ -255,6 +255,7 @@ def _present(request: Request, job_id: UUID, status: int = 200) -> Response:
 class JobCancel(ApiView):
     """Cancel one job."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses={200: JobSerializer, 202: JobSerializer})
@@ -282,6 +283,7 @@ class JobCancel(ApiView):
 class JobHold(ApiView):
     """Hold a waiting job."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=JobSerializer)
@@ -295,6 +297,7 @@ class JobHold(ApiView):
 class JobRelease(ApiView):
     """Release a held job."""
 
+    takes_body = False
     takes_match = frozenset({"POST"})
 
     @extend_schema(request=None, responses=JobSerializer)
@@ -309,6 +312,7 @@ class JobRelease(ApiView):
 class JobRerun(ApiView):
     """Run a job again."""
 
+    takes_body = False
     takes_key = True
 
     @extend_schema(request=None, responses={201: JobSerializer})
