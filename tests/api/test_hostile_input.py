@@ -142,6 +142,39 @@ def test_an_extreme_expiry_is_refused(api: APIClient, moment: str) -> None:
     assert response.json()["errors"][0]["pointer"] == "/expires_at"
 
 
+@pytest.mark.parametrize(
+    ("method", "route", "body", "pointer"),
+    [
+        ("patch", "placement-loop/", {"least_gain": True}, "/least_gain"),
+        ("post", "shadows/", {"policy": "random", "share": True}, "/share"),
+        ("post", "shadows/", {"policy": "expected", "parameters": {"width": True}, "share": 0.1},
+         "/parameters/width"),
+        ("post", "objectives/",
+         {"name": "money", "label": "Money", "hours": [24], "curve": {"": [1]}, "weight": True},
+         "/weight"),
+        ("post", "applications/", {"name": "a", "kind": "batch", "labels": {"": "1"}}, "/labels/"),
+        ("post", "applications/", {"name": "a", "kind": "batch", "labels": {"team": 1}},
+         "/labels/team"),
+        ("post", "applications/", {"name": "a", "kind": "batch", "labels": {"n" * 64: "x"}},
+         f"/labels/{'n' * 64}"),
+        ("post", "applications/",
+         {"name": "a", "kind": "batch", "labels": {f"n{i}": "x" for i in range(65)}}, "/labels"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_named(
+    root: APIClient, method: str, route: str, body: dict[str, Any], pointer: str
+) -> None:
+    response = getattr(root, method)(f"/api/v1/{route}", body, HTTP_IF_MATCH='"g1"')
+    assert response.status_code == 422, response.content
+    assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
+
+
+def test_an_application_takes_the_labels_of_jobs(api: APIClient) -> None:
+    labels = {"team/role": "", "n" * 63: "x" * 255}
+    body = {"name": "a", "kind": "batch", "labels": labels}
+    assert api.post("/api/v1/applications/", body).json()["labels"] == labels
+
+
 def test_a_job_with_an_infinite_target_is_refused(api: APIClient) -> None:
     body = b'{"application": "a", "target": {"kind": "completion_time", "seconds": 1e400}}'
     response = send_raw(api, "/api/v1/jobs/", body, content_type="application/json")

@@ -1,13 +1,17 @@
 """Every error response is a problem document."""
 
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from django.db import OperationalError
+from rest_framework import serializers
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
+from apps.common.api.inputs import validated
+from apps.common.core.errors import InvalidInputError
 from apps.common.core.problem_codes import CATALOGUE, ProblemCode
 from apps.inventory.selectors import LAYERS
 from apps.operations.core.states import Topic
@@ -104,6 +108,60 @@ def test_broken_json_is_located(api: APIClient) -> None:
 def test_a_body_that_is_wrong_as_a_whole_is_told_by_the_root(api: APIClient) -> None:
     response = send_raw(api, "/api/v1/jobs/", b"[]", content_type="application/json")
     assert response.json()["detail"] == "/: a job must be an object"
+
+
+class Inner(serializers.Serializer[Any]):
+    share = serializers.FloatField()
+
+
+class Outer(serializers.Serializer[Any]):
+    """Fields of every kind."""
+
+    count = serializers.IntegerField(required=False)
+    name = serializers.CharField(max_length=3, required=False)
+    new_password = serializers.CharField(max_length=3, required=False)
+    names = serializers.ListField(child=serializers.CharField(max_length=3), required=False)
+    parts = Inner(many=True, required=False)
+    numbers = serializers.DictField(child=serializers.FloatField(), required=False)
+    free = serializers.JSONField(required=False)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        ({"count": "x"}, "/count", 'A valid integer is required. Given: "x".'),
+        ({"count": True}, "/count", "A valid integer is required. Given: true."),
+        ({"name": "x" * 99}, "/name",
+         "Ensure this field has no more than 3 characters. Given: " + '"' + "x" * 59 + "."),
+        ({"name": {"a": "b"}}, "/name", "Not a valid string."),
+        ({"name": None}, "/name", "This field may not be null."),
+        ({"new_password": "secret"}, "/new_password",
+         "Ensure this field has no more than 3 characters."),
+        ({"names": ["a", "abcd"]}, "/names/1",
+         'Ensure this field has no more than 3 characters. Given: "abcd".'),
+        ({"parts": [{"share": 1}, {"share": "x"}]}, "/parts/1/share",
+         'A valid number is required. Given: "x".'),
+        ({"parts": [{"share": True}]}, "/parts/0/share",
+         "A valid number is required. Given: true."),
+        ({"numbers": {"a": False}}, "/numbers/a", "A valid number is required. Given: false."),
+        ({"other": 1}, "/other",
+         "unknown field; accepted: count, name, new_password, names, parts, numbers, free"),
+    ],
+)  # fmt: skip
+def test_a_problem_names_the_value_unless_it_is_secret(
+    body: dict[str, Any], pointer: str, detail: str
+) -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        validated(Outer, body)
+    (problem,) = raised.value.problems
+    assert (problem.pointer, problem.detail) == (pointer, detail)
+
+
+def test_a_field_of_any_json_may_hold_deep_lists_and_booleans() -> None:
+    deep: Any = True
+    for _ in range(900):
+        deep = [deep]
+    assert validated(Outer, {"free": deep}) == {"free": deep}
 
 
 @pytest.mark.parametrize(

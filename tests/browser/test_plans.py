@@ -278,7 +278,7 @@ def test_settings_out_of_range_show_their_own_error(visitor: Visitor) -> None:
     page.get_by_text("Budgets and thresholds").click()
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#l-plan-error")).to_have_text(
-        "Ensure this value is greater than or equal to 1.", timeout=SLOW_MS
+        "Ensure this value is greater than or equal to 1. Given: 0.", timeout=SLOW_MS
     )
     expect(page.locator("#l-gain-error")).to_have_text("Enter a number.")
     expect(page.get_by_label("Migrations per plan")).to_be_focused()

@@ -1,6 +1,8 @@
 """Validation of small request bodies; errors become field problems."""
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -11,6 +13,8 @@ from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
 
 HEADER: Final = "HTTP_IDEMPOTENCY_KEY"
+MAX_SHOWN: Final = 60  # characters of a value in a message
+_SECRET: Final = re.compile("password|secret|token|key|credential|signature")  # in a pointer
 
 
 class EmptySerializer(serializers.Serializer[Any]):
@@ -52,27 +56,61 @@ def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[
         FieldProblem(f"/{name}", "unknown_field", f"unknown field; accepted: {accepted}")
         for name in unknown
     ]
+    problems += _booleans(data, "", bound)
     if not bound.is_valid():
-        problems += _problems(bound.errors, "", bound)
+        problems += _problems(bound.errors, data, "", bound)
     if problems:
         raise InvalidInputError(problems)
     return dict(bound.validated_data)
 
 
-def _problems(errors: Any, at: str, field: Any) -> Iterator[FieldProblem]:
+def _booleans(given: Any, at: str, field: Any) -> Iterator[FieldProblem]:
+    """Yield the problems of booleans in the place of numbers: Python takes them for 0 and 1."""
+    if isinstance(given, bool) and isinstance(field, serializers.FloatField):
+        yield FieldProblem(at, "invalid", f"A valid number is required. Given: {_shown(given)}.")
+    for name in _names(given):
+        inner = _field_of(field, name)
+        if inner is not None:  # a field of any JSON ends the walk: it may be deep
+            yield from _booleans(given[name], f"{at}/{name}", inner)
+
+
+def _names(given: Any) -> Iterable[Any]:
+    """Return the names of the fields of an object, or the indexes of a list."""
+    if isinstance(given, Mapping):
+        return given.keys()
+    return range(len(given)) if isinstance(given, list) else ()
+
+
+def _field_of(field: Any, name: Any) -> Any:
+    """Return a field of an object, or that of the elements; None: an unknown one."""
+    return getattr(field, "fields", {}).get(name, getattr(field, "child", None))
+
+
+def _problems(errors: Any, given: Any, at: str, field: Any) -> Iterator[FieldProblem]:
     """Yield the problems of a field, or of the fields inside it; None: an unknown field."""
     if isinstance(errors, dict):
-        inside = getattr(field, "fields", {})
         for name, inner in errors.items():
             if name == "non_field_errors":
-                yield from _problems(inner, at, field)
+                yield from _problems(inner, given, at, field)
             else:
-                child = inside.get(name, getattr(field, "child", None))
-                yield from _problems(inner, f"{at}/{name}", child)
+                part = given[name] if name in _names(given) else None
+                yield from _problems(inner, part, f"{at}/{name}", _field_of(field, name))
         return
     for error in errors:
         code, detail = getattr(error, "code", "invalid"), str(error)
         choices = getattr(field, "choices", None)
         if code == "invalid_choice" and choices:
             detail = f"{detail} Accepted: {', '.join(map(str, choices))}."
+        elif _is_shown(given, at):
+            detail = f"{detail} Given: {_shown(given)}."
         yield FieldProblem(at, code, detail)
+
+
+def _shown(given: str | float) -> str:
+    return json.dumps(given, ensure_ascii=False)[:MAX_SHOWN]
+
+
+def _is_shown(given: Any, at: str) -> bool:
+    """Return whether a message repeats a value: a text or a number that is not secret."""
+    is_scalar = isinstance(given, str | int | float) and given != ""
+    return is_scalar and _SECRET.search(at) is None
