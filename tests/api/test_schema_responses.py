@@ -54,6 +54,7 @@ def world(db: None) -> dict[str, Any]:
     api = client_of(operator)
     job = submitted(api)
     decision = place(job)
+    factories.sample(Job.objects.get(pk=job), 60.0)
     about = Application.objects.get(name="hadoop-17")
     factories.profile(about, platforms=("A", "B"))
     run = factories.profiling_run(about, state="done")
