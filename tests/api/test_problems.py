@@ -157,11 +157,9 @@ def test_a_problem_names_the_value_unless_it_is_secret(
     assert (problem.pointer, problem.detail) == (pointer, detail)
 
 
-def test_a_field_of_any_json_may_hold_deep_lists_and_booleans() -> None:
-    deep: Any = True
-    for _ in range(900):
-        deep = [deep]
-    assert validated(Outer, {"free": deep}) == {"free": deep}
+def test_a_field_of_any_json_may_hold_booleans() -> None:
+    body = {"free": [True, {"share": False}]}
+    assert validated(Outer, body) == body
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def _booleans(given: Any, at: str, field: Any) -> Iterator[FieldProblem]:
         yield FieldProblem(at, "invalid", f"A valid number is required. Given: {_shown(given)}.")
     for name in _names(given):
         inner = _field_of(field, name)
-        if inner is not None:  # a field of any JSON ends the walk: it may be deep
+        if inner is not None:  # a field of any JSON is not searched: it may be large
             yield from _booleans(given[name], f"{at}/{name}", inner)
 
 
