@@ -1,5 +1,6 @@
 import base64
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -465,7 +466,7 @@ def test_how_often_a_server_was_considered() -> None:
 
 def test_a_server_that_was_outranked_without_a_quality_ranked_lower() -> None:
     machine = factories.server()
-    unrated = {"quality": None, "target": None, "closeness": -0.2}
+    unrated: dict[str, Any] = {"quality": None, "target": None, "closeness": -0.2}
     factories.decision(factories.job(), candidates=[factories.candidate(machine, **unrated)])
     assert servers.considered(machine).main_rejection == "ranked lower"
 

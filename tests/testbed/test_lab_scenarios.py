@@ -63,7 +63,7 @@ def test_the_notes_count_what_a_replay_does_not_model() -> None:
     factories.cluster()
     app = factories.application("sort")
     common: dict[str, Any] = {"application": app, "submitted_s": 5000.0, "input_bytes": 2**27}
-    nothing = {"labels": {}, "spread": None, "locality": None, "platforms": []}
+    nothing: dict[str, Any] = {"labels": {}, "spread": None, "locality": None, "platforms": []}
     factories.job("plain", **common, constraints=nothing)
     factories.job("tied", **common, constraints={"platforms": ["A"]})
     factories.job("fast", **common, target={"kind": "ips", "ips": 1e9})

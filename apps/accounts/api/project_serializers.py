@@ -64,7 +64,7 @@ class ProjectSerializer(serializers.Serializer[Any]):
     )
 
 
-SLUG_ERRORS: Final = {
+SLUG_ERRORS: Final[dict[str, Any]] = {
     "invalid": "Only letters without accents, digits, hyphens and underscores are accepted."
 }
 
