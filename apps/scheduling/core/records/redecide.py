@@ -54,7 +54,7 @@ class Reserved(NamedTuple):
     Attributes
     ----------
     held : (U,) True for them
-    snapshot : of the batch, in which they may be free
+    snapshot : after the jobs of earlier bindings; the units may be free in it
     """
 
     held: Bools
@@ -155,9 +155,10 @@ def moment_of(
     for group in bindings:
         if position in group.positions:
             before = group.positions[: group.positions.index(position)]
-            seen = group.seen_in(snapshot_of(state), taken)
+            unreserved = snapshot_of(state)
+            reserved = Reserved(group.held(snapshot.topology), unreserved)
+            seen = group.seen_in(unreserved, taken)
             earlier = _placed(outcomes, before)
-            reserved = Reserved(group.held(snapshot.topology), snapshot)
             return Moment(seen, facts, [(units, requests[i]) for i, units in earlier], reserved)
         for i, units in _placed(outcomes, group.positions):
             state.allocate(units, requests[i])

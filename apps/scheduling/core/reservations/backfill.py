@@ -90,7 +90,8 @@ def place_batch(
     outcomes: dict[int, Placed | Refused] = {}
     state, taken = BatchState.of(snapshot, facts, writable=True), dict[int, Vector]()
     for group in bindings:
-        held, seen = group.held(snapshot.topology), group.seen_in(snapshot_of(state), taken)
+        held, before = group.held(snapshot.topology), snapshot_of(state)
+        seen = group.seen_in(before, taken)
         bound = [requests[place] for place in group.positions]
         for request, place, outcome in zip(
             bound, group.positions, outcomes_of(policy, seen, bound, rng), strict=True
@@ -100,7 +101,7 @@ def place_batch(
                 state.allocate(outcome.units, request)
                 taken |= taken_of(snapshot.topology, outcome.units, request)
             else:
-                outcomes[place] = explained(outcome, request, snapshot, facts, held)
+                outcomes[place] = explained(outcome, request, before, facts, held)
     return [outcomes[place] for place in range(len(requests))]
 
 

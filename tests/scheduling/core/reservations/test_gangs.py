@@ -150,6 +150,22 @@ def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
     assert explained(refused, elsewhere, snapshot, facts, held) is refused
 
 
+def test_a_refusal_does_not_name_reserved_units_that_jobs_of_the_batch_have_taken() -> None:
+    snapshot = idle(topology((2, 2)))
+    cluster = snapshot.topology
+    asked = [request(4, job="holder", gang=True), request(2, job="other", gang=True)]
+    bindings = (Binding((0,), ()), Binding((1,), tuple(cluster.unit_id.tolist())))
+    facts, decider = TopologyFacts(cluster), registry.make("expected")
+    outcomes = place_batch(
+        decider, snapshot, asked, np.random.default_rng(1), facts=facts, bindings=bindings
+    )
+    moment = moment_of(snapshot, asked, outcomes, 1, facts=facts, bindings=bindings)
+    for refused in (outcomes[1], moment.decide(decider, asked[1], seed=outcomes[1].seed)):
+        assert isinstance(refused, Refused)
+        assert (refused.reason, refused.also) == (RefusalReason.NO_FREE_UNIT, ())
+        assert refused.dropped == {"busy": 4}
+
+
 def test_reserved_units_keep_what_they_will_take_from_their_servers() -> None:
     """Two servers of four units; two of the first are reserved, one of which is busy."""
     cluster = topology((4, 4))
