@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Shorts
-from apps.scheduling.core.batch_state import BatchState
+from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.capacity import SLACK, requested_per_unit
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import Request, Within
@@ -42,10 +42,7 @@ def eligible(state: BatchState, request: Request) -> Eligibility:
     fitting = room(state, request)
     min_room = request.units if request.locality == Within.SERVER else 1
     tests = {
-        "closed": state.snapshot.server_open,
-        "platform": state.facts.allowed(request.platforms)[topology.server_platform],
-        "labels": state.facts.labelled(request.labels),
-        "excluded": ~state.facts.named(request.excluded),
+        **by_constraints(request, state.snapshot, state.facts),
         "capacity": fitting > 0,
         "locality": fitting >= min_room,
     }
@@ -60,6 +57,16 @@ def eligible(state: BatchState, request: Request) -> Eligibility:
         left = left & near
     counts = {name: n for name, n in dropped.items() if n}
     return Eligibility(left, fitting, int(state.free_count[left].sum()), counts)
+
+
+def by_constraints(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> dict[str, Bools]:
+    """(S,) True for the servers that pass each filter, whatever is free on them; in order."""
+    return {
+        "closed": snapshot.server_open,
+        "platform": facts.allowed(request.platforms)[snapshot.topology.server_platform],
+        "labels": facts.labelled(request.labels),
+        "excluded": ~facts.named(request.excluded),
+    }
 
 
 def room(state: BatchState, request: Request) -> Shorts:

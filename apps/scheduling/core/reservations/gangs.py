@@ -7,7 +7,7 @@ take from their servers. So the units drain, and the gang starts by then if the 
 hold: a flood of small jobs cannot hold it back.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors
 from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.cluster.places import place_of
+from apps.scheduling.core.filters import by_constraints
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
 NOTHING: Final[Vector] = (0.0, 0.0, 0.0)
@@ -170,10 +171,8 @@ def demand_of(request: Request) -> tuple[object, ...]:
 
 def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> Bools:
     """(S,) True for the open servers that a request may use."""
-    topology = snapshot.topology
-    allowed = facts.allowed(request.platforms)[topology.server_platform]
-    usable: Bools = allowed & facts.labelled(request.labels) & snapshot.server_open
-    return usable & ~facts.named(request.excluded)
+    usable: Bools = np.logical_and.reduce([*by_constraints(request, snapshot, facts).values()])
+    return usable
 
 
 def fits_when_empty(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
@@ -320,21 +319,34 @@ def held_mask(topology: Topology, reservations: Sequence[Reservation]) -> Bools:
 def explained(
     outcome: Refused, request: Request, snapshot: Snapshot, facts: TopologyFacts, held: Bools
 ) -> Refused:
-    """Return a refusal that says how many units are free but reserved, if any."""
-    hidden = (
-        held
-        & snapshot.unit_free
-        & usable_servers(request, snapshot, facts)[snapshot.topology.unit_server]
-    )
-    count = int(hidden.sum())
-    if not count or outcome.reason not in SHORT_OF_UNITS:
+    """Return a refusal that says how many units are free but reserved, if any.
+
+    The policy has counted them as busy. They count for the first filter that rejects them, and as
+    reserved if none does.
+
+    Parameters
+    ----------
+    snapshot : of the decision, in which the held units may be free
+    """
+    if outcome.reason not in SHORT_OF_UNITS:
         return outcome
-    busy = max(0, outcome.dropped.get("busy", 0) - int((held & snapshot.unit_free).sum()))
+    topology = snapshot.topology
+    left = np.bincount(
+        topology.unit_server[held & snapshot.unit_free], minlength=topology.server_id.size
+    )
+    dropped = Counter(outcome.dropped)
+    dropped["busy"] -= int(left.sum())
+    for name, passes in by_constraints(request, snapshot, facts).items():
+        dropped[name] += int(left[~passes].sum())
+        left = np.where(passes, left, 0)
+    count = dropped["reserved"] = int(left.sum())
+    if not count:
+        return outcome
     units = "1 free unit is" if count == 1 else f"{count} free units are"
     return replace(
         outcome,
         reason=RefusalReason.UNITS_RESERVED,
-        dropped={**outcome.dropped, "busy": busy, "reserved": count},
+        dropped=dict(+dropped),
         detail=f"{units} reserved for another job",
         also=(outcome.reason,),
     )

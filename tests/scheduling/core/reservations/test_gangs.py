@@ -145,9 +145,26 @@ def test_a_refusal_names_the_free_units_that_are_reserved() -> None:
     assert told.dropped == {"busy": 2, "reserved": 2}
     assert told.detail == "2 free units are reserved for another job"
     on_j = explained(refused, request(platforms=frozenset({"J"})), snapshot, facts, held)
-    assert on_j.dropped["reserved"] == 1
+    assert on_j.dropped == {"busy": 2, "platform": 1, "reserved": 1}
     elsewhere = request(platforms=frozenset({"Z"}))
     assert explained(refused, elsewhere, snapshot, facts, held) is refused
+
+
+@pytest.mark.parametrize("policy", ["expected", "least_loaded"])
+def test_reserved_units_count_for_the_first_filter_that_rejects_them(policy: str) -> None:
+    """All four servers of two units are reserved; only the last may be used."""
+    cluster = topology((2,) * 4, platforms=("J", "J", "A", "J"))
+    opened = frozen(np.array([False, True, True, True]))
+    snapshot = replace(idle(cluster), server_open=opened)
+    (found,) = place_batch(
+        registry.make(policy), snapshot,
+        [request(platforms=frozenset({"J"}), excluded=frozenset({1}))],
+        np.random.default_rng(1), facts=TopologyFacts(cluster),
+        bindings=[Binding((0,), tuple(cluster.unit_id.tolist()))],
+    )  # fmt: skip
+    assert isinstance(found, Refused)
+    assert found.reason == RefusalReason.UNITS_RESERVED
+    assert found.dropped == {"closed": 2, "platform": 2, "excluded": 2, "reserved": 2}
 
 
 def test_a_refusal_does_not_name_reserved_units_that_jobs_of_the_batch_have_taken() -> None:
