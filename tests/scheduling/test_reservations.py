@@ -10,10 +10,13 @@ from django.test import override_settings
 
 from apps.dashboard.selectors.job_facts import job_header
 from apps.inventory.models import Server, ServerState
+from apps.inventory.selectors import cluster_now
 from apps.inventory.services.servers import set_server_state
 from apps.operations.models import Event
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.cluster.conflicts import Claim
+from apps.scheduling.core.requests import START_DELAY_S
 from apps.scheduling.core.reservations.backfill import Binding
 from apps.scheduling.core.reservations.gangs import Reservation as CoreReservation
 from apps.scheduling.models import Allocation, Decision, Reservation
@@ -25,7 +28,8 @@ from apps.scheduling.services import (
     reserve_units,
 )
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
-from apps.scheduling.services.backfill import bindings
+from apps.scheduling.services.backfill import bindings, start_s
+from apps.scheduling.services.commit import bar_reserved
 from apps.scheduling.services.reservations import reservations, reserve
 from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs, set_held
@@ -162,6 +166,21 @@ def test_only_adjacent_jobs_share_a_binding() -> None:
     assert found == (
         Binding((0,), ()), Binding((1,), tuple(free), room), Binding((2, 3), ())
     )  # fmt: skip
+
+
+def test_the_delay_of_its_start_counts_for_the_end_of_a_job() -> None:
+    factories.cluster(seen_cluster_s=NOW_S, speed=60.0)  # the clock is at its limit
+    topology, now_s, delay_s = build("a").topology, cluster_now(), 60.0 * START_DELAY_S
+    unit, length_s = int(topology.unit_id[0]), 100.0
+    one: Any = SimpleNamespace(job=SimpleNamespace(id=uuid4()), longest_s=length_s)
+    one.topology, one.sized_job = topology, one
+    claim = Claim("a", [unit], [1], [(1.0, 1.0, 1.0)], whole=False)
+    begins_s = [now_s + length_s, now_s + length_s + delay_s]
+    early, late_enough = ([CoreReservation(uuid4(), s, frozenset({unit}))] for s in begins_s)
+    for reserved, barred in ((early, {unit}), (late_enough, set[int]())):
+        (binding,) = bindings([one], reserved, start_s())
+        (found,) = bar_reserved([one], [claim], reserved)
+        assert (set(binding.units), found.barred) == (barred, barred)
 
 
 def test_a_gang_that_has_not_waited_long_gets_no_reservation() -> None:

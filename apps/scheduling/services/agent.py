@@ -24,7 +24,7 @@ from apps.classification.services import request_profiles
 from apps.common.infrastructure.transactions import retry_once
 from apps.inventory.core.backends import Capability
 from apps.inventory.core.snapshot import Snapshot
-from apps.inventory.selectors import cluster_now, cluster_time
+from apps.inventory.selectors import cluster_time
 from apps.profiling.services import request_probes
 from apps.scheduling.core import registry
 from apps.scheduling.core.commands import can_copy, unmeasured_profile
@@ -54,7 +54,7 @@ from apps.scheduling.services.admission import AdmissionDesk
 from apps.scheduling.services.agent_copy import AgentCopy
 from apps.scheduling.services.agent_policies import Decider, Deciders
 from apps.scheduling.services.agent_sizing import JobSizer, ProfiledJob, without_patience
-from apps.scheduling.services.backfill import bindings
+from apps.scheduling.services.backfill import bindings, start_s
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.peers import Peers
 from apps.scheduling.services.policy_failures import PolicyFailures
@@ -316,7 +316,7 @@ class SchedulingAgent:
         ready: Sequence[SizedJob],
         reserved: Sequence[Reservation],
     ) -> tuple[DecidedBatch, list[Placed | Refused]]:
-        bound = bindings(ready, reserved, cluster_now()) if reserved else ()
+        bound = bindings(ready, reserved, start_s()) if reserved else ()
         if reserved:
             ready = without_patience(ready, {each.job for each in reserved})
         seed = int(self._rng.integers(1 << 63))

@@ -20,7 +20,7 @@ from apps.common.infrastructure.database import fetch_rows, number_array, withou
 from apps.common.infrastructure.log_numbers import SEQUENCES, Log
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES, Capability
-from apps.inventory.selectors import cluster_now, cluster_time
+from apps.inventory.selectors import cluster_time
 from apps.inventory.services import lock_servers, lock_units, unit_chips
 from apps.scheduling.core.cluster.capacity import unit_vectors
 from apps.scheduling.core.cluster.conflicts import Claim, KeptUnit, Vector, resolve_conflicts
@@ -30,6 +30,7 @@ from apps.scheduling.services.allocation_store import (
     allocate,
     record_allocations,
 )
+from apps.scheduling.services.backfill import start_s
 from apps.scheduling.services.batches import insert_batches
 from apps.scheduling.services.core_choices import UnitChips, Wanted, choose_cores
 from apps.scheduling.services.decisions import (
@@ -140,7 +141,7 @@ def bar_reserved(
     """Return the claims without the units of reservations for which their jobs end too late."""
     if not reserved or not proposals:
         return list(claims)
-    now_s = cluster_now()
+    from_s = start_s()
 
     @cache
     def barred(numbers: tuple[int, ...]) -> frozenset[int]:
@@ -153,7 +154,7 @@ def bar_reserved(
 
     found = []
     for p, claim in zip(proposals, claims, strict=True):
-        by = binding(reserved, p.job.id, now_s + p.longest_s)
+        by = binding(reserved, p.job.id, from_s + p.longest_s)
         found.append(replace(claim, barred=barred(by.units), kept=kept(by.room)))
     return found
 

@@ -17,6 +17,7 @@ from apps.scheduling.core.sharing.quotas import WaitingGang, allowance
 from apps.scheduling.core.types import RefusalReason, Refused
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.quotas import gangs_submitted_until, has_quotas, standings
+from apps.scheduling.services.backfill import start_s
 from apps.scheduling.services.proposals import SizedJob
 
 
@@ -38,8 +39,8 @@ def within_quotas(
     """
     if not has_quotas():
         return list(ready), []
-    known, now_s = standings(), cluster_now()
-    gangs = _gangs_that_waited_long(now_s)
+    known, from_s = standings(), start_s()
+    gangs = _gangs_that_waited_long(cluster_now())
     free = snapshot.free_units
     # Claims count for others as they were: a job that the policy refuses keeps its claim. So the
     # units taken against a claim are still free to others, but not to the project itself.
@@ -53,7 +54,7 @@ def within_quotas(
         own = replace(known[project], used=known[project].used + taken[project])
         left = max(0, free - covered[project])
         gang = gangs.get(project)
-        ends_s = now_s + each.longest_s
+        ends_s = from_s + each.longest_s
         if gang and not gang.binds(each.job.id, priority=each.job.priority, ends_s=ends_s):
             gang = None
         limit = allowance({**known, project: own}, project, left, gang)

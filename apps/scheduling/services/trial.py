@@ -23,7 +23,7 @@ from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused
 from apps.scheduling.selectors import ClaimedJob
 from apps.scheduling.services.admission import admitted_by
 from apps.scheduling.services.agent_refusals import lost_attempts
-from apps.scheduling.services.backfill import bindings
+from apps.scheduling.services.backfill import bindings, start_s
 from apps.scheduling.services.commit import bar_reserved, claim_of
 from apps.scheduling.services.proposals import LostProposal, Proposal, SizedJob
 from apps.scheduling.services.quotas import left_in_limits, within_limits, within_quotas
@@ -83,7 +83,7 @@ class Trial:
         if held_back:
             return held_back[0][1]
         requests = [each.request for each in admitted]
-        bound = bindings(admitted, reserved, cluster_now()) if reserved else ()
+        bound = bindings(admitted, reserved, start_s()) if reserved else ()
         (outcome,) = place_batch(
             self.policy, self.snapshot, requests, self.rng, facts=facts, bindings=bound
         )
