@@ -180,7 +180,7 @@ def test_the_delay_of_its_start_counts_for_the_end_of_a_job() -> None:
     for reserved, barred in ((early, {unit}), (late_enough, set[int]())):
         (binding,) = bindings([one], reserved, start_s())
         (found,) = bar_reserved([one], [claim], reserved)
-        assert (set(binding.units), found.barred) == (barred, barred)
+        assert set(binding.units) == set(found.barred) == barred
 
 
 def test_a_gang_that_has_not_waited_long_gets_no_reservation() -> None:
@@ -503,7 +503,9 @@ def test_a_commit_leaves_units_that_were_reserved_since_the_decision_although_th
 ):
     """The server has memory, network and storage for the gang and for the other job."""
     topology = build("a").topology
-    small = {"unit_memory_bytes": 1e6, "unit_network_bps": 1e3, "unit_storage_bytes": 1e6}
+    small: dict[str, Any] = {
+        "unit_memory_bytes": 1e6, "unit_network_bps": 1e3, "unit_storage_bytes": 1e6,
+    }  # fmt: skip
     application = known()
     holder = job(application, 1, 100, **small)
     decide(make_agent("agent-1"))
