@@ -10,6 +10,7 @@ from apps.accounts.core.roles import Role
 from tests import factories
 
 pytestmark = pytest.mark.django_db
+JSON = "application/json"
 GZIP = {"Accept-Encoding": "gzip"}
 TAGGED = "/api/v1/servers/srv-tagged/"
 
@@ -67,4 +68,5 @@ def test_the_tag_of_a_compressed_object_is_valid_in_if_match(
     operator_client: Client, generation: str, status: int
 ) -> None:
     headers = {"If-Match": f'"{generation}-0123456789abcdef-gzip"'}
-    assert operator_client.post(f"{TAGGED}drain/", headers=headers).status_code == status
+    response = operator_client.post(f"{TAGGED}drain/", content_type=JSON, headers=headers)
+    assert response.status_code == status

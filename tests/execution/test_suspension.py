@@ -32,6 +32,7 @@ from apps.workloads.services.progress import JobEnd
 from tests import factories
 
 pytestmark = pytest.mark.django_db
+JSON = "application/json"
 PROGRAM: dict[str, Any] = {"command": ["true"], "environment": {}, "working_directory": None}
 
 
@@ -233,19 +234,19 @@ def test_the_api_accepts_a_request_and_refuses_others_with_the_reason(
 ) -> None:
     job, launch = running()
     url = f"/api/v1/jobs/{job.pk}/"
-    found = operator.post(f"{url}suspend/")
+    found = operator.post(f"{url}suspend/", content_type=JSON)
     assert (found.status_code, found.json()["status"]["suspension"]) == (202, "requested")
     report(launch, 7000.0, is_suspended=True)
-    assert operator.post(f"{url}suspend/").status_code == 200
-    found = operator.post(f"{url}resume/")
+    assert operator.post(f"{url}suspend/", content_type=JSON).status_code == 200
+    found = operator.post(f"{url}resume/", content_type=JSON)
     assert (found.status_code, found.json()["status"]["suspension"]) == (202, "resuming")
     report(launch, 7010.0, is_suspended=False)
-    found = operator.post(f"{url}resume/")
+    found = operator.post(f"{url}resume/", content_type=JSON)
     assert (found.status_code, found.json()["status"]["suspension"]) == (200, None)
-    stale = operator.post(f"{url}suspend/", headers={"If-Match": '"g0"'})
+    stale = operator.post(f"{url}suspend/", content_type=JSON, headers={"If-Match": '"g0"'})
     assert stale.status_code == 412
     waits = factories.job(state="queued")
-    refused = operator.post(f"/api/v1/jobs/{waits.pk}/suspend/")
+    refused = operator.post(f"/api/v1/jobs/{waits.pk}/suspend/", content_type=JSON)
     assert refused.status_code == 409
     assert "a queued job cannot be suspended" in refused.json()["detail"]
 
