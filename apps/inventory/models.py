@@ -205,6 +205,7 @@ class ChangeKind(models.TextChoices):
     OPEN = "open", "server takes new work"
     CLOSE = "close", "server takes no new work"
     TOPOLOGY = "topology", "servers were added or removed: reload the cluster"
+    PRUNED = "pruned", "this entry and earlier ones were deleted: reload the cluster"
 
 
 class Change(models.Model):

@@ -75,7 +75,8 @@ def changed(kind: ChangeKind, *, days_ago: float) -> int:
 
 
 def logged() -> list[int]:
-    return list(Change.objects.order_by("seq").values_list("seq", flat=True))
+    kept = Change.objects.exclude(kind=ChangeKind.PRUNED)
+    return list(kept.order_by("seq").values_list("seq", flat=True))
 
 
 def nobody(_: Any) -> set[Any]:
@@ -195,6 +196,16 @@ def test_entries_are_deleted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None
     assert [prune_changes(before=NOW - timedelta(days=7)) for _ in range(4)] == [2, 2, 1, 0]
     assert prune_changes(before=None) == 0
     assert logged() == [last]
+
+
+def test_the_newest_deleted_entry_is_marked_for_readers_that_fell_behind() -> None:
+    first = changed(ChangeKind.CLAIM, days_ago=9.0)
+    second = changed(ChangeKind.CLAIM, days_ago=7.0)
+    changed(ChangeKind.CLAIM, days_ago=1.0)
+    marked = Change.objects.filter(kind=ChangeKind.PRUNED).values_list("seq", flat=True)
+    for days, expected in ((10, []), (8, [first]), (6, [second]), (6, [second])):
+        prune_changes(before=NOW - timedelta(days=days))
+        assert list(marked.all()) == expected
 
 
 # ---- all tables ----

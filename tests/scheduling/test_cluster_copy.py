@@ -1,15 +1,17 @@
 """Copies of the cluster that follow the change log equal new ones."""
 
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
 from apps.inventory import selectors as inventory
 from apps.inventory.core.snapshot import Topology
-from apps.inventory.models import Change, Server, ServerState
-from apps.inventory.services import import_cluster, set_server_state
+from apps.inventory.models import Server, ServerState
+from apps.inventory.services import import_cluster, prune_changes, set_server_state
 from apps.scheduling import selectors
 from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.selectors import ClusterFollower, claimed_jobs, read_copy
@@ -242,19 +244,15 @@ def test_jobs_are_ordered_by_priority_then_age(db: None) -> None:
     assert [job.name for job in claims] == ["1", "0", "2", "3"]
 
 
-def test_a_stale_copy_is_read_again(copy: ClusterCopy, monkeypatch: pytest.MonkeyPatch) -> None:
-    following = followed_copy()
+def test_a_copy_that_has_not_seen_deleted_changes_is_read_again(copy: ClusterCopy) -> None:
+    stale = followed_copy()
     placed_on(copy, 0, 1)
-    Change.objects.all().delete()  # as if the log had been pruned meanwhile
-    monkeypatch.setattr(selectors, "REREAD_S", -1.0)
-    assert state(following.follow()) == state(read_copy())
-
-
-def test_a_recent_copy_is_not_read_again(
-    copy: ClusterCopy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    following = followed_copy()
-    arrays = following.copy
-    assert following.follow() is arrays
-    monkeypatch.setattr(selectors, "REREAD_S", -1.0)
-    assert following.follow() is not arrays
+    placed_on(copy, 2)
+    recent = followed_copy()
+    arrays = recent.copy
+    placed_on(copy, 3)
+    assert prune_changes(before=timezone.now() + timedelta(days=1)) == 2
+    placed_on(copy, 4)
+    assert state(stale.follow()) == state(read_copy())
+    assert state(recent.follow()) == state(read_copy())
+    assert recent.copy is arrays

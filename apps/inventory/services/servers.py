@@ -11,7 +11,7 @@ from django.db.models import Max
 
 from apps.accounts.services import Act, record_act
 from apps.common.core.errors import ConflictError, NotFoundError
-from apps.common.infrastructure.database import copy_rows, number_array
+from apps.common.infrastructure.database import copy_rows, fetch_rows, number_array
 from apps.common.infrastructure.log_numbers import Log, draw_numbers
 from apps.inventory import selectors
 from apps.inventory.core.cluster_file import ClusterSpec
@@ -30,10 +30,18 @@ PRUNE_BATCH: Final = 10_000  # entries per statement
 NO_SERVER: Final = 0  # in the change log: only the switches above racks have changed
 
 _DELETE_OLD_CHANGES: Final = """
-DELETE FROM inventory_change c USING (
-    SELECT seq, at FROM inventory_change WHERE kind <> 'topology' ORDER BY seq LIMIT %s) oldest
-WHERE c.seq = oldest.seq AND oldest.at < %s
-  AND c.seq < (SELECT max(seq) FROM inventory_change)
+WITH old AS (
+    SELECT seq FROM (
+        SELECT seq, at FROM inventory_change WHERE kind NOT IN ('topology', 'pruned')
+        ORDER BY seq LIMIT %s) oldest
+    WHERE at < %s AND seq < (SELECT max(seq) FROM inventory_change)),
+marked AS (
+    UPDATE inventory_change SET kind = 'pruned' WHERE seq = (SELECT max(seq) FROM old)),
+deleted AS (
+    DELETE FROM inventory_change
+    WHERE seq < (SELECT max(seq) FROM old)
+      AND (kind = 'pruned' OR seq IN (SELECT seq FROM old)))
+SELECT count(*) FROM old
 """
 
 
@@ -54,14 +62,14 @@ def prune_changes(*, before: datetime | None) -> int:
     """Delete one batch of old entries of the change log; returns its size. None: delete nothing.
 
     The last entry stays, as it marks the end of the log, and so do changes of the topology, whose
-    numbers are the versions of arrays of servers. A copy that fell behind the log is read again
-    from the tables (`scheduling.selectors.ClusterFollower`).
+    numbers are the versions of arrays of servers. The newest old entry stays with another kind: a
+    copy that fell behind the log finds it there, and is read again from the tables
+    (`scheduling.selectors.ClusterFollower`).
     """
     if before is None:
         return 0
-    with connection.cursor() as cursor:
-        cursor.execute(_DELETE_OLD_CHANGES, [PRUNE_BATCH, before])
-        return cursor.rowcount
+    ((count,),) = fetch_rows(_DELETE_OLD_CHANGES, [PRUNE_BATCH, before])
+    return int(count)
 
 
 def append_changes(changes: Sequence[NewChange], *, at: datetime, cluster_s: float) -> list[int]:

@@ -1,7 +1,6 @@
 """Reads of scheduling: copies of the cluster, claimed jobs, and decisions."""
 
 import json
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -33,9 +32,7 @@ from apps.workloads.core.targets import read_target
 from apps.workloads.models import Job
 
 PAGE: Final = 10_000
-# Wall seconds without an update after which a copy is read again: the log is pruned after days,
-# and a machine may sleep.
-REREAD_S: Final = 3600.0
+_RELOAD: Final = {LoggedKind.TOPOLOGY, LoggedKind.PRUNED}
 _LIVE: Final = """
 SELECT unit_ids, caused, tolerated, memory_bytes, network_bps, storage_bytes
 FROM scheduling_allocation WHERE released_seq IS NULL ORDER BY id
@@ -132,7 +129,6 @@ class ClusterFollower:
 
     def __init__(self) -> None:
         self._copy: ClusterCopy | None = None
-        self._followed_at = 0.0
         self.exact_from = 0
         self.freed = FreedLog()
         self._released: deque[int] = deque(maxlen=self.MAX_RELEASED)
@@ -155,11 +151,12 @@ class ClusterFollower:
         return self.copy.sequence >= self.exact_from
 
     def follow(self) -> ClusterCopy:
-        """Apply the change log; read the whole cluster at first and if its servers changed."""
-        now = time.monotonic()
-        if self._copy is None or now - self._followed_at > REREAD_S:
+        """Apply the change log; read the whole cluster at first and if its servers changed.
+
+        So it is if entries were deleted that the copy has not seen, as the machine was asleep.
+        """
+        if self._copy is None:
             self._copy = self._read_all()
-        self._followed_at = now
         try:
             while self._read_page(self._copy):
                 pass
@@ -182,7 +179,7 @@ class ClusterFollower:
     def _read_page(self, copy: ClusterCopy) -> bool:
         """Apply one page of the log; return True if there may be more."""
         entries = inventory.changes_since(copy.sequence, limit=PAGE)
-        if any(entry.kind == LoggedKind.TOPOLOGY for entry in entries):
+        if any(entry.kind in _RELOAD for entry in entries):
             self._copy = self._read_all()
             return False
         copy.apply(change_of(entry) for entry in entries)
@@ -223,7 +220,7 @@ def _known(scores: Sequence[float]) -> Floats | None:
 
 
 def change_of(entry: inventory.LogEntry) -> Change:
-    """Return an entry of the log as a change of a copy; not one of the topology."""
+    """Return an entry of the log as a change of a copy; not one that makes it be read again."""
     kind = ChangeKind(entry.kind)
     match kind:
         case ChangeKind.CLAIM:

@@ -15,6 +15,7 @@ from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.models import ClusterCheckpoint, DecisionBatch
 from apps.scheduling.selectors import PAGE, change_of
 
+NO_STATE: Final = "no state of the cluster is stored from before this decision"
 FAR: Final = 20_000  # entries of the log: a checkpoint is closer
 
 
@@ -48,7 +49,7 @@ def cluster_of(batch: DecisionBatch, *, is_compiled: bool = False) -> PastCluste
     start = ClusterCheckpoint.objects.filter(sequence__lte=batch.sequence).order_by("-sequence")
     checkpoint = start.first()
     if checkpoint is None and not _is_log_complete():
-        raise UnknownPastError("no state of the cluster is stored from before this decision")
+        raise UnknownPastError(NO_STATE)
     copy = _idle(batch, 0 if checkpoint is None else checkpoint.sequence, is_compiled=is_compiled)
     if checkpoint is not None:
         copy.restore(*unpacked(bytes(checkpoint.state)))
@@ -90,9 +91,16 @@ def _have_changed(server_ids: Sequence[int], sequence: int) -> bool:
 
 
 def _advance(copy: ClusterCopy, until: int) -> int:
-    """Apply the log up to a number; returns how many entries that was."""
+    """Apply the log up to a number; returns how many entries that was.
+
+    Raises
+    ------
+    UnknownPastError : some of them were deleted.
+    """
     changes = 0
     while entries := inventory.changes_since(copy.sequence, limit=PAGE, until=until):
+        if any(e.kind == LoggedKind.PRUNED for e in entries):
+            raise UnknownPastError(NO_STATE)
         copy.apply(change_of(e) for e in entries if e.kind != LoggedKind.TOPOLOGY)
         copy.sequence = entries[-1].seq
         changes += len(entries)
