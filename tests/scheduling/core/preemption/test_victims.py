@@ -196,6 +196,69 @@ def test_a_group_is_searched_if_one_job_there_blocks_the_free_units() -> None:
     assert found.jobs == ids(5)
 
 
+def test_jobs_that_break_a_promise_count_for_the_bound_of_a_group_that_needs_one() -> None:
+    rooms = {1: Room(0, group=1), 2: Room(0, group=2)}
+    two = [job(1, Part(1, 2), lost=0, breaks=True), job(2, Part(1, 2), lost=0)]
+    found = victims(Waiting(4, priority=1), rooms, [*two, job(3, Part(2, 4), lost=0, breaks=True)])
+    assert found is not None
+    assert (found.jobs, found.cost) == (ids(3), Cost(1, 0, 1))
+
+
+def test_a_group_is_searched_if_the_best_one_so_far_costs_as_much_as_its_rounded_bound() -> None:
+    """8 of 9 units of the first group lose 9.8, but its only job loses 11."""
+    rooms = {1: Room(0, group=1), 2: Room(0, group=2)}
+    running = [job(1, Part(1, 9), lost=11), job(2, Part(2, 8), lost=10)]
+    found = victims(Waiting(8, priority=1), rooms, running)
+    assert found is not None
+    assert (found.jobs, found.cost, found.bound) == (ids(2), Cost(0, 10, 1), Cost(0, 10, 1))
+
+
+@pytest.mark.parametrize(("decoys", "small"), [(10, 20), (40, 60)])
+def test_units_are_filled_by_several_jobs_of_one_size_with_some_to_spare(
+    decoys: int, small: int
+) -> None:
+    """Three units by two jobs of two units; the decoys lose less for each of their ten units."""
+    running = [
+        *(job(number, Part(1, 10), lost=100) for number in range(decoys)),
+        *(job(100 + number, Part(1, 1), lost=50) for number in range(small)),
+        *(job(200, Part(1, 2), lost=22), job(201, Part(1, 2), lost=23)),
+    ]
+    found = victims(Waiting(3, priority=1), ONE, running)
+    assert found is not None
+    assert (found.jobs, found.is_best) == (ids(200, 201), True)
+
+
+MEMORY = Vector(memory_bytes=4)
+
+
+def test_jobs_on_servers_that_make_room_are_searched_if_the_cheapest_ones_free_no_memory() -> None:
+    rooms = {server: Room(0, per_unit=MEMORY) for server in range(101)}
+    running = [
+        *(job(server, Part(server, 1), lost=5) for server in range(40)),
+        *(job(server, Part(server, 1, MEMORY), lost=25) for server in range(40, 100)),
+        job(100, Part(100, 3, Vector(memory_bytes=12)), lost=200),
+    ]
+    found = victims(Waiting(3, priority=1), rooms, running)
+    assert found is not None
+    assert found.cost == Cost(0, 75, 3)
+
+
+def test_a_job_on_many_servers_is_searched_if_it_is_cheap_for_its_units() -> None:
+    """It makes room for three units on three servers; each alone is dearer than other servers."""
+    rooms = {server: Room(0, per_unit=MEMORY) for server in range(110)}
+    running = [
+        *(job(server, Part(server, 1), lost=5) for server in range(25)),
+        job(25, Part(25, 3), lost=9),
+        *(job(server, Part(server, 1, MEMORY), lost=25) for server in range(30, 70)),
+        *(job(server, Part(server, 1, MEMORY), lost=500) for server in range(70, 107)),
+        job(107, *(Part(server, 1, MEMORY) for server in (107, 108, 109)), lost=30),
+    ]
+    found = victims(Waiting(3, priority=1), rooms, running)
+    assert found is not None
+    assert (found.jobs, found.cost) == (ids(107), Cost(0, 30, 1))
+    assert (found.bound, found.is_best) == (Cost(0, 9, 1), False)
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Waiting, dict[int, Room], list[Candidate]]:
     servers = range(draw(st.integers(1, 4)))
