@@ -6,12 +6,18 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core import registry
-from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.policies import least_loaded
 from apps.scheduling.core.records.redecide import moment_of
-from apps.scheduling.core.reservations.backfill import Binding, place_batch, taken_of
+from apps.scheduling.core.reservations.backfill import (
+    Binding,
+    place_batch,
+    snapshot_of,
+    taken_of,
+)
 from apps.scheduling.core.reservations.gangs import (
     Plan,
     Releases,
@@ -54,6 +60,7 @@ def planned(
         (request(3, spread=Within.SERVER), {1, 2, 4}, 40.0),
         (request(2, spread=Within.RACK), {1, 2}, 40.0),
         (request(2, platforms=frozenset({"A"})), {2, 3}, 50.0),
+        (request(2, excluded=frozenset({2})), {0, 1}, 30.0),
     ],
 )
 def test_the_units_that_are_free_first_are_reserved(
@@ -102,6 +109,17 @@ def test_a_unit_waits_for_the_memory_of_its_server() -> None:
         ({2, 0, 1, 4}, 80.0),
         None,
     ]
+
+
+def test_a_server_that_lacks_memory_for_what_it_runs_has_room_for_no_unit() -> None:
+    snapshot = idle(topology((2, 2)))
+    free = snapshot.server_free.copy()
+    free[0, 0] = -1.5 * SHARE[0]
+    found = planned(
+        request(1), 1.0, 2.0, 3.0, 4.0, snapshot=replace(snapshot, server_free=frozen(free))
+    )
+    assert found is not None
+    assert set(found.units.tolist()) == {2}
 
 
 def test_units_of_other_reservations_and_closed_servers_are_not_reserved() -> None:
@@ -222,6 +240,50 @@ def test_units_that_jobs_of_the_batch_have_got_keep_less() -> None:
     taken = taken_of(cluster, np.array([0], dtype=np.int32), request())
     after = group.seen_in(idle(cluster), taken).server_free[0] - cluster.server_capacity[0]
     assert after.tolist() == pytest.approx([-share[0], 0.0, 0.0])
+
+
+def test_a_unit_that_takes_more_than_was_kept_for_it_leaves_the_others_theirs() -> None:
+    cluster = topology((4,))
+    first, second = cluster.unit_id[:2].tolist()
+    memory, network, storage = (cluster.server_capacity[0] / 4.0).tolist()
+    room = tuple((unit, memory, network, storage) for unit in (first, second))
+    taken = {first: (2.0 * memory, 2.0 * network, 2.0 * storage)}
+    seen = Binding((0,), (), room).seen_in(idle(cluster), taken).server_free[0]
+    assert (seen - cluster.server_capacity[0]).tolist() == pytest.approx(
+        [-memory, -network, -storage]
+    )
+
+
+def test_no_room_is_kept_for_units_once_their_holder_has_them() -> None:
+    """The holder takes half of the units and memory of the server, and the next job the rest."""
+    snapshot = idle(topology((4,)))
+    units = snapshot.topology.unit_id.tolist()
+    share = (snapshot.server_free[0] / 4.0).tolist()
+    room = tuple((unit, share[0], share[1], share[2]) for unit in units[:2])
+    asked = [request(2, job=f"job-{i}", gang=True) for i in range(2)]
+    holder, other = place_batch(
+        least_loaded(), snapshot, asked, np.random.default_rng(1),
+        facts=TopologyFacts(snapshot.topology),
+        bindings=(Binding((0,), tuple(units[2:])), Binding((1,), tuple(units[:2]), room)),
+    )  # fmt: skip
+    assert isinstance(holder, Placed)
+    assert isinstance(other, Placed)
+    assert sorted([*holder.units.tolist(), *other.units.tolist()]) == [0, 1, 2, 3]
+
+
+def test_a_copy_of_the_state_shows_what_the_batch_has_allocated_so_far() -> None:
+    snapshot = idle(topology((3,)))
+    names = (
+        *("unit_free", "server_caused", "server_exposure", "server_tolerance", "server_free"),
+    )
+    state = BatchState.of(snapshot, TopologyFacts(snapshot.topology), writable=True)
+    state.allocate(np.array([0], dtype=np.int32), request())
+    copied = snapshot_of(state)
+    after_one = {name: getattr(state, name).tolist() for name in names}
+    state.allocate(np.array([1], dtype=np.int32), request(caused=np.full(N_SOURCES, 70.0)))
+    assert {name: getattr(copied, name).tolist() for name in names} == after_one
+    assert all(after_one[name] != getattr(snapshot, name).tolist() for name in names)
+    assert all(after_one[name] != getattr(state, name).tolist() for name in names)
 
 
 def test_a_server_with_too_little_capacity_does_not_get_more() -> None:
