@@ -60,6 +60,12 @@ def test_the_shift_of_each_quantile_is_that_quantile_of_the_errors() -> None:
     assert found.tolist() == [[1110.0, 2150.0, 3170.0, 4090.0]]
 
 
+def test_the_earlier_estimates_of_shorter_and_of_longer_waits_correct_one() -> None:
+    medians = np.arange(300.0)  # each waited twice as long
+    scored = Scored(np.tile(medians[:, None], (1, 4)), 2.0 * medians)
+    assert calibrate(np.full((1, 4), 100.0), scored)[0, 1] == 200.0
+
+
 def test_later_than_simulated_stays_unknown() -> None:
     before, waited = drawn(1, 100)
     fresh = np.array([[5.0, math.inf, math.inf, math.inf]])

@@ -9,6 +9,7 @@ import pytest
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.sizing.run_time_fit import RunTimeFit, fit_run_times
 from apps.scheduling.core.starts.estimates import (
+    KNOWN_PROGRESS,
     FreeUnits,
     History,
     Queue,
@@ -105,6 +106,59 @@ def test_easy_keeps_a_number_of_units_and_leaves_those_that_are_free_at_the_star
     busy = [running(100.0, units=3)]
     assert starts(groups, busy, pools(1), max_reservations=1) == [100.0, 100.0]
     assert starts(groups, busy, pools(1), max_reservations=1, is_counted=True) == [100.0, 0.0]
+
+
+def test_units_are_kept_for_a_job_that_some_of_them_were_refused_to() -> None:
+    groups = [group(refused=2, reserve_s=0.0), group(seconds=180.0)]
+    assert starts(groups, [running(100.0)], pools(2), max_reservations=1) == [100.0, 100.0]
+
+
+def test_a_short_job_delays_none_of_two_gangs_with_reservations() -> None:
+    """It would end after the planned start of the first gang, and before that of the second."""
+    groups = [group(2, reserve_s=0.0), group(4, reserve_s=0.0), group(seconds=150.0)]
+    busy = [running(100.0), running(200.0, units=2)]
+    assert starts(groups, busy, pools(1), max_reservations=2) == [100.0, 200.0, 210.0]
+
+
+def test_two_gangs_with_reservations_keep_each_unit_once() -> None:
+    late = [group(2, pools="10", reserve_s=0.0), group(2, pools="10", reserve_s=0.0)]
+    groups = [*late, group(seconds=500.0, pools="11")]
+    assert starts(groups, [running(100.0)], pools(1, 1), max_reservations=2) == [100.0, 110.0, 0.0]
+
+
+def test_the_second_gang_of_a_group_keeps_no_unit_until_it_has_waited_long_too() -> None:
+    groups = [group(2, jobs=2, seconds=1000.0, reserve_s=0.0, priority=1), group(seconds=2000.0)]
+    busy = [running(100.0), running(150.0), running(200.0)]
+    assert starts(groups, busy, pools(0), max_reservations=1) == [150.0, 1150.0, 200.0]
+
+
+def test_a_reservation_whose_start_has_passed_is_planned_again_and_shorter_jobs_fill_the_gap() -> (
+    None
+):
+    """A job of higher priority takes a unit of the gang for 300 s when it is freed."""
+    urgent = group(seconds=300.0, refused=1, priority=5)
+    groups = [urgent, group(2, reserve_s=0.0), group(seconds=150.0)]
+    busy = [running(100.0)]
+    assert starts(groups, busy, pools(1), max_reservations=1) == [100.0, 400.0, 100.0]
+
+
+def test_units_of_a_reservation_serve_others_once_its_holder_has_started() -> None:
+    free = pools(1, holder=(0,), until_s=(50.0,))
+    assert starts([group(), group(seconds=100.0)], [], free) == [0.0, 10.0]
+
+
+def test_units_that_are_freed_after_a_refusal_are_not_refused_when_another_group_starts() -> None:
+    groups = [group(2, pools="10", refused=2), group(pools="01")]
+    busy = [running(100.0), running(100.0, pool=1), running(150.0)]
+    assert starts(groups, busy, pools(2, 0)) == [150.0, 100.0]
+
+
+def test_quantiles_of_the_start_are_those_of_the_draws() -> None:
+    busy = [RunningJob({0: 1}, "best_effort", 60.0, exactly(10.0), 0.5)]
+    found = estimate_starts(Queue(pools(0), [group()], busy), np.random.default_rng(1), draws=20)
+    rest = np.sort(remaining(busy, History(), np.random.default_rng(1), 20)[:, 0])
+    expected = rest[[0, 9, 17, 18]]
+    assert np.concatenate(found[:4]).tolist() == expected.tolist()
 
 
 def test_units_reserved_for_a_gang_are_used_by_jobs_that_end_before_it_starts() -> None:
@@ -241,8 +295,14 @@ def test_progress_tells_the_rest_of_a_running_job() -> None:
     assert 65.0 < high < 90.0
 
 
-def test_a_job_that_is_later_than_predicted_ends_soon() -> None:
-    low, _, high = rests(RunningJob({0: 1}, "best_effort", 60.0, exactly(10.0)))
+def test_little_progress_is_enough_to_tell_the_rest() -> None:
+    _, middle, _ = rests(RunningJob({0: 1}, "best_effort", 60.0, exactly(10.0), KNOWN_PROGRESS))
+    assert middle == pytest.approx(60.0 * 19.0, rel=0.02)
+
+
+@pytest.mark.parametrize("predicted_s", [10.0, 60.0])
+def test_a_job_that_is_later_than_predicted_ends_soon(predicted_s: float) -> None:
+    low, _, high = rests(RunningJob({0: 1}, "best_effort", 60.0, exactly(predicted_s)))
     assert 0.0 <= low < 1.0
     assert 14.0 < high <= 15.0
 

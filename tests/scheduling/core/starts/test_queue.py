@@ -81,6 +81,12 @@ def test_reserved_units_are_a_pool_of_their_holder() -> None:
     assert found.group_of == {UUID(int=1): 1, UUID(int=2): 2}
 
 
+def test_a_job_that_ends_when_the_holder_starts_may_use_its_units() -> None:
+    kept = Reservation(UUID(int=200), 1100.0, frozenset({int(CLUSTER.unit_id[5])}))
+    found = facts_of(shape(1), shape(2), reserved=(kept,))
+    assert [group.refused for group in found.groups] == [4, 4, 0]
+
+
 def test_the_holder_of_a_reservation_takes_any_unit_at_once() -> None:
     kept = Reservation(UUID(int=101), 1060.0, frozenset({int(CLUSTER.unit_id[5])}))
     found = facts_of(shape(1, jobs=3, patience_s=[1.0, 2.0, 3.0]), shape(2), reserved=(kept,))
@@ -90,6 +96,8 @@ def test_the_holder_of_a_reservation_takes_any_unit_at_once() -> None:
 def test_a_gang_was_not_refused_units_that_are_too_few() -> None:
     (group,) = facts_of(shape(1, units=5, fewest=5)).groups
     assert group.refused == 0
+    (group,) = facts_of(shape(1, units=4, fewest=4)).groups
+    assert group.refused == 4
 
 
 def test_closed_servers_have_no_pool() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.cluster.capacity import SLACK
 from apps.scheduling.core.starts.wakes import BY_OPENING, BY_RELEASE, FreedLog, needs_of
 from apps.scheduling.core.types import RefusalReason, Within
 from apps.workloads.core.shapes import WaitsFor
@@ -43,6 +44,13 @@ def test_needs_name_platforms_labels_and_one_server() -> None:
         SHORT,
     )
     assert (needs.platforms, needs.labels, needs.on_one_server) == (("J", "K"), ("a=b",), True)
+
+
+def test_needs_leave_a_margin_for_rounding() -> None:
+    asked = request(unit_memory_bytes=8e9, unit_network_bps=4e9, unit_storage_bytes=2e9)
+    needs = needs_of(asked, SHORT)
+    found = [needs.unit_memory_bytes, needs.unit_network_bps, needs.unit_storage_bytes]
+    assert found == [int(each * (1.0 - SLACK)) for each in (8e9, 4e9, 2e9)]
 
 
 @pytest.mark.parametrize(
@@ -104,4 +112,15 @@ def test_freed_memory_is_that_of_the_server_with_most() -> None:
     freed = noted(state, *state.topology.server_id.tolist()).freed(state)
     assert freed is not None
     (group,) = freed.servers
-    assert group.memory_bytes == int(state.server_free[:, 0].max())
+    most = state.server_free.max(axis=0).astype(np.int64).tolist()
+    assert [group.memory_bytes, group.network_bps, group.storage_bytes] == most
+
+
+def test_the_latest_change_of_a_group_of_servers_counts() -> None:
+    state = cluster(4, 2)
+    first, second = state.topology.server_id.tolist()
+    log = noted(state, first)
+    log.note([second], BY_RELEASE, 9)
+    freed = log.freed(state)
+    assert freed is not None
+    assert [group.sequence for group in freed.servers] == [9]
