@@ -270,12 +270,13 @@ def test_reservations_are_what_the_replay_allocates() -> None:
 
 
 def test_more_agents_decide_a_burst_sooner() -> None:
-    waits = [
-        float(np.mean(run.result.started_s - run.result.arrived_s))
-        for run in (tarcil.agents_run(agents, 0.9, 1, span_s=0.2) for agents in (1, 12))
-    ]
-    assert waits[1] == pytest.approx(tarcil.DECISION_S)  # none waits for an agent
-    assert waits[0] > 1.5 * waits[1]
+    one, twelve = (tarcil.agents_run(agents, 0.9, 1, span_s=0.2).result for agents in (1, 12))
+    # none waits for one of twelve agents: its wait is one decision, and one for each conflict
+    decisions = (twelve.started_s - twelve.arrived_s) / tarcil.DECISION_S
+    assert decisions == pytest.approx(np.round(decisions))
+    assert (np.round(decisions) <= 1 + twelve.conflicts).all()
+    waited_s = [float(np.mean(run.started_s - run.arrived_s)) for run in (one, twelve)]
+    assert waited_s[0] > 1.5 * waited_s[1]
 
 
 @pytest.mark.parametrize("name", ["paragon", "quasar", "tarcil"])
