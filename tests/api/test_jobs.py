@@ -308,7 +308,7 @@ def test_several_jobs_are_asked_for_by_their_ids_at_once(api: APIClient) -> None
         ("created_at__gte=yesterday", "invalid_parameter", "RFC 3339"),
         ("label=team", "invalid_parameter", "name:value"),
         ("ordering=name", "invalid_parameter", "-created_at"),
-        ("state=running&state=queued", "invalid_parameter", "more than once"),
+        ("state=running&state=queued", "invalid_parameter", "must be given once, not 2 times"),
         ("cursor=made-up", "invalid_cursor", "cursor"),
         ("fields=id", "invalid_parameter", "metadata"),
         ("count=roughly", "invalid_parameter", "estimate"),

@@ -109,7 +109,7 @@ def test_an_invalid_instance_is_reported(berth: Berth, tmp_path: Path) -> None:
     assert code == Exit.FAILED
     assert "/instance/containers: " in err
     assert berth("fronts", "run", str(path), "--at", "5")[0] == Exit.USAGE
-    assert berth("fronts", "run", str(tmp_path / "none.json"))[0] == Exit.FAILED
+    assert berth("fronts", "run", str(tmp_path / "none.json"))[0] == Exit.USAGE
 
 
 def test_points_are_listed_and_limited(berth: Berth, user: User) -> None:

@@ -153,9 +153,10 @@ def test_the_page_needs_a_fixed_number_of_queries(
         factories.job(application=about, state="running")
         factories.profiling_run(about, state="done")
     as_operator.get("/applications/web/")
-    # session, user, principal; application, profile, overrides (2), runs, the clock, jobs, what
-    # profiling costs, imported reports, active revision, the clock of the bar; the frame is cached
-    with django_assert_num_queries(14):
+    # session, user, principal (2); application, profile, overrides (2), runs, the clock, jobs,
+    # what profiling costs, imported reports, active revision, the clock of the bar; the frame is
+    # cached
+    with django_assert_num_queries(15):
         as_operator.get("/applications/web/")
 
 

@@ -1,7 +1,7 @@
 """Dry runs and submissions agree on quotas and on reservations."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from django.test import override_settings
@@ -18,6 +18,9 @@ from tests.scheduling.dry_runs.scene import (
     quota,
 )
 from tests.scheduling.world import FirstFree, Greedy, agent, build, decide_again
+
+if TYPE_CHECKING:
+    from apps.scheduling.core.types import Placed
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +90,8 @@ class Careless(FirstFree):
     def place(self, *args: Any) -> Any:
         """Serve the requests as if they were for four units."""
         snapshot, requests, rng = args
-        return super().place(snapshot, [replace(one, units=4) for one in requests], rng)
+        outcomes = super().place(snapshot, [replace(one, units=4) for one in requests], rng)
+        return [replace(cast("Placed", each), wanted=4) for each in outcomes]
 
 
 @override_settings(AGENT_RETRIES=0)

@@ -16,11 +16,11 @@ from uuid import UUID
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
-from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors
 from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.cluster.places import place_of
-from apps.scheduling.core.filters import by_constraints
+from apps.scheduling.core.filters import by_constraints, eligible
 from apps.scheduling.core.types import RefusalReason, Refused, Request
 
 NOTHING: Final[Vector] = (0.0, 0.0, 0.0)
@@ -322,7 +322,8 @@ def explained(
     """Return a refusal that says how many units are free but reserved, if any.
 
     The policy has counted them as busy. They count for the first filter that rejects them, and as
-    reserved if none does.
+    reserved if none does. Without any, the job may lack only memory, network or storage that is
+    reserved.
 
     Parameters
     ----------
@@ -340,13 +341,25 @@ def explained(
         dropped[name] += int(left[~passes].sum())
         left = np.where(passes, left, 0)
     count = dropped["reserved"] = int(left.sum())
+    what = "1 free unit is" if count == 1 else f"{count} free units are"
     if not count:
-        return outcome
-    units = "1 free unit is" if count == 1 else f"{count} free units are"
+        if not _lacks_only_reserved_room(outcome, request, snapshot, facts):
+            return outcome
+        what = "free memory, network or storage is"
     return replace(
         outcome,
         reason=RefusalReason.UNITS_RESERVED,
         dropped=dict(+dropped),
-        detail=f"{units} reserved for another job",
+        detail=f"{what} reserved for another job",
         also=(outcome.reason,),
     )
+
+
+def _lacks_only_reserved_room(
+    outcome: Refused, request: Request, snapshot: Snapshot, facts: TopologyFacts
+) -> bool:
+    """Whether a job without capacity could start if nothing were reserved."""
+    if outcome.reason is not RefusalReason.CAPACITY_SHORT:
+        return False
+    found = eligible(BatchState.of(snapshot, facts, writable=False), request)
+    return int(found.room[found.servers].sum()) >= request.min_units
