@@ -178,7 +178,7 @@ def test_a_job_with_a_cancel_request_is_skipped(stage: Stage) -> None:
     Job.objects.filter(pk=stage.one.pk).update(cancel_requested=True)
     assert execute_plans() == [plan.pk]
     assert states(plan) == ["skipped"]
-    assert "being cancelled" in world.planned_migration(plan, 0).message
+    assert "being stopped" in world.planned_migration(plan, 0).message
 
 
 def test_a_job_above_the_hourly_limit_is_skipped(stage: Stage) -> None:
