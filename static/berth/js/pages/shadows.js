@@ -12,7 +12,7 @@ export function start() {
     form.elements.policy.addEventListener("change", () => showParameters(form));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (form.reportValidity()) begin(form);
+      begin(form);
     });
     showParameters(form);
   }
