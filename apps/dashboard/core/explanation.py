@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apps.dashboard.core import formats
-from apps.scheduling.core.records.verdicts import Fit, Judged, is_enough, source_name, tightest
+from apps.scheduling.core.records.verdicts import (
+    Fit,
+    fit_of,
+    is_enough,
+    source_name,
+    tightest,
+    verdict_text,
+)
 from apps.scheduling.core.types import Expectation
 
 CHOSEN_SHOWN: Final = 6  # rows; a job of 64 units would hide the runners-up
@@ -67,20 +74,12 @@ class CandidateFacts:
     @property
     def fit(self) -> Fit:
         """How well the unit fits the job, whether or not it was chosen."""
-        return self._judged.fit
+        return fit_of(self)
 
     @property
     def verdict_text(self) -> str:
         """The verdict as text, with the deciding source if there is one."""
-        return self._judged.text
-
-    @property
-    def _judged(self) -> Judged:
-        return Judged(
-            *(self.verdict, self.quality, self.target, self.closeness),
-            headroom=self.headroom,
-            deciding=self.deciding,
-        )
+        return verdict_text(self, self.deciding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.commands import NO_REVISION
 from apps.scheduling.core.patience import patience_s
-from apps.scheduling.core.records.verdicts import Judged
+from apps.scheduling.core.records.verdicts import verdict_text
 from apps.scheduling.core.requests import (
     CLOSED,
     cluster_facts,
@@ -362,11 +362,7 @@ def _placed(sized: Sized, placed: Placed, snapshot: Snapshot) -> DryRunResult:
                 "target": _finite(candidate.target),
                 "closeness": _finite(candidate.closeness),
                 "verdict": str(candidate.verdict),
-                "verdict_text": Judged(
-                    *(candidate.verdict, candidate.quality, candidate.target),
-                    candidate.closeness,
-                    candidate.headroom.tolist(),
-                ).text,
+                "verdict_text": verdict_text(candidate),
             }
             for candidate in placed.candidates[:SHOWN_CANDIDATES]
         ),

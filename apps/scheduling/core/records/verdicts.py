@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from apps.common.core.interference import SOURCE_NAMES, SOURCES
+from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.types import Verdict
 
 VERDICTS: Final = {
@@ -26,44 +26,55 @@ class Fit(StrEnum):
     UNKNOWN = "unknown"  # the policy computes no quality
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The numbers of a candidate that its verdict follows from.
+class Judged(Protocol):
+    """The numbers of a candidate that its verdict follows from; NaN = not computed."""
 
-    Attributes
+    @property
+    def verdict(self) -> str:
+        """Code of the verdict."""
+
+    @property
+    def quality(self) -> float:
+        """U_H in [0, 1]; NaN = the policy does not compute it."""
+
+    @property
+    def target(self) -> float:
+        """T_W in [0, 1]; NaN as for the quality."""
+
+    @property
+    def closeness(self) -> float:
+        """Order key of the candidates, as shown; NaN = not computed."""
+
+    @property
+    def headroom(self) -> Sequence[float] | Floats:
+        """Tolerated pressure minus pressure on the unit, per source; empty = not stored."""
+
+
+def fit_of(candidate: Judged) -> Fit:
+    """Return how well the unit fits the job, whether or not it was chosen."""
+    quality, target = candidate.quality, candidate.target
+    if candidate.verdict == Verdict.TOO_NOISY or quality < target:
+        return Fit.NOISY
+    if math.isnan(quality):
+        return Fit.UNKNOWN
+    return Fit.GOOD if is_enough(quality, target, candidate.closeness) else Fit.TIGHT
+
+
+def verdict_text(candidate: Judged, deciding: int | None = None) -> str:
+    """Return the verdict as text, with the deciding source if there is one.
+
+    Parameters
     ----------
-    quality, target : U_H and T_W in [0, 1], NaN = the policy does not compute them
-    closeness : order key of the candidates, as shown; NaN = not computed
-    headroom : tolerated pressure minus pressure on the unit, per source; empty = not stored
     deciding : index of the source by which U falls below T; None = unknown, or U >= T
     """
-
-    verdict: str
-    quality: float
-    target: float
-    closeness: float
-    headroom: Sequence[float] = ()
-    deciding: int | None = None
-
-    @property
-    def fit(self) -> Fit:
-        """How well the unit fits the job, whether or not it was chosen."""
-        if self.verdict == Verdict.TOO_NOISY or self.quality < self.target:
-            return Fit.NOISY
-        if math.isnan(self.quality):
-            return Fit.UNKNOWN
-        return Fit.GOOD if is_enough(self.quality, self.target, self.closeness) else Fit.TIGHT
-
-    @property
-    def text(self) -> str:
-        """The verdict as text, with the deciding source if there is one."""
-        if self.verdict == Verdict.OUTRANKED and self.fit is Fit.UNKNOWN:
-            return "ranked lower"
-        if self.verdict == Verdict.OUTRANKED and self.fit is Fit.TIGHT and len(self.headroom):
-            return f"too little headroom in {source_name(tightest(self.headroom))}"
-        if self.verdict == Verdict.TOO_NOISY and self.deciding is not None:
-            return f"{source_name(self.deciding)} too contended"
-        return VERDICTS[Verdict(self.verdict)] if self.verdict in set(Verdict) else self.verdict
+    verdict, fit = candidate.verdict, fit_of(candidate)
+    if verdict == Verdict.OUTRANKED and fit is Fit.UNKNOWN:
+        return "ranked lower"
+    if verdict == Verdict.OUTRANKED and fit is Fit.TIGHT and len(candidate.headroom):
+        return f"too little headroom in {source_name(tightest(candidate.headroom))}"
+    if verdict == Verdict.TOO_NOISY and deciding is not None:
+        return f"{source_name(deciding)} too contended"
+    return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else verdict
 
 
 def is_enough(quality: float, target: float, closeness: float) -> bool:
@@ -71,7 +82,7 @@ def is_enough(quality: float, target: float, closeness: float) -> bool:
     return abs(1.0 - quality + target - closeness) < 5e-6
 
 
-def tightest(headroom: Sequence[float]) -> int:
+def tightest(headroom: Sequence[float] | Floats) -> int:
     """Return the index of the source with the least headroom; 0 without headroom."""
     return min(range(len(headroom)), key=headroom.__getitem__, default=0)
 
