@@ -1,7 +1,8 @@
 """Sizes and requests of the jobs of one agent, from the profiles that it keeps."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 from uuid import UUID
 
@@ -82,8 +83,7 @@ class JobSizer:
 
     def missing(self, jobs: Sequence[ProfiledJob]) -> dict[UUID, int]:
         """Return the units that running jobs still lack: fewer if their target became easier."""
-        snapshot, allowances = self._cluster.copy.snapshot(), self._allowances()
-        topology = snapshot.topology
+        topology, facts = self._cluster.copy.snapshot().topology, self._platform_facts()
         found = {}
         for job, _, profile in jobs:
             at = np.isin(topology.server_id, sorted(job.on_servers))
@@ -91,7 +91,7 @@ class JobSizer:
                 {topology.platform_name[p] for p in topology.server_platform[at]},
                 job.spec,
                 profile,
-                cluster_facts(snapshot, profile.platforms, allowances),
+                facts(profile.platforms),
                 elapsed_s=job.elapsed_s,
             )
             lacks = job.missing if needed is None else max(0, needed - job.units)
@@ -100,16 +100,12 @@ class JobSizer:
 
     def size(self, jobs: Sequence[ProfiledJob]) -> tuple[list[SizedJob], list[Refusal]]:
         """Return the sized jobs, and the refusals of those that no size can serve."""
-        snapshot = self._cluster.copy.snapshot()
-        allowances = self._allowances()
-        facts: dict[tuple[str, ...], ClusterFacts] = {}
+        snapshot, allowances = self._cluster.copy.snapshot(), self._allowances()
+        facts_on = self._platform_facts()
         ready, refused = [], []
         for job, profile_id, profile in jobs:
-            if profile.platforms not in facts:
-                facts[profile.platforms] = cluster_facts(snapshot, profile.platforms, allowances)
-            sized = size_or_late(
-                job.spec, profile, facts[profile.platforms], elapsed_s=job.elapsed_s
-            )
+            facts = facts_on(profile.platforms)
+            sized = size_or_late(job.spec, profile, facts, elapsed_s=job.elapsed_s)
             if job.spec.policy is not None and job.spec.policy not in registry.POLICIES:
                 refused.append(refused_as.unknown_policy(job, profile_id))
                 continue
@@ -120,7 +116,7 @@ class JobSizer:
             if isinstance(sized, Infeasible):
                 is_closed = is_only_closed(job.spec, profile, snapshot, allowances)
                 if job.was_launched and not is_closed:
-                    sized = best_size(job.spec, profile, facts[profile.platforms], sized)
+                    sized = best_size(job.spec, profile, facts, sized)
             if isinstance(sized, Infeasible):
                 refused.append(refused_as.infeasible(job, profile_id, sized, is_closed=is_closed))
                 continue
@@ -140,15 +136,18 @@ class JobSizer:
             policy = "" if profile_id is None else self._deciders.name_of(job.spec)
             sampling = self._sampling(job, request, snapshot, policy)
             request = replace(request, sample_size=sampling.size)
-            run = run_time(
-                job.spec, profile, sized, facts[profile.platforms], elapsed_s=job.elapsed_s
-            )
+            run = run_time(job.spec, profile, sized, facts, elapsed_s=job.elapsed_s)
             if profile_id is not None:
                 request = replace(request, is_patient=_is_patient(job, request, run))
             ready.append(
                 SizedJob(job, profile_id, profile, sized, request, topology, sampling, run)
             )
         return ready, refused
+
+    def _platform_facts(self) -> Callable[[tuple[str, ...]], ClusterFacts]:
+        """Return what counts the units of platforms on the copy of now, once for each group."""
+        snapshot, allowances = self._cluster.copy.snapshot(), self._allowances()
+        return cache(lambda platforms: cluster_facts(snapshot, platforms, allowances))
 
     def _sampling(
         self, job: ClaimedJob, request: Request, snapshot: Snapshot, policy: str
