@@ -252,6 +252,21 @@ UNRATED = {"quality": None, "target": None, "closeness": -0.2}
 
 
 @pytest.mark.parametrize(
+    ("examined", "title"), [(124, "The best 2 of 124 units examined"), (2, "Candidates")]
+)
+def test_the_title_of_candidates_says_how_many_were_examined(
+    js: Script, examined: int, title: str
+) -> None:
+    script = """
+        const { resultSections } = await load("submit/result.js");
+        document.body.append(...resultSections(argument, { target: { kind: "ips" } }, () => {}));
+        return [...document.querySelectorAll("h3")].map((one) => one.textContent);"""
+    unit = {"server": "s-1", "verdict": "chosen", "verdict_text": "chosen", **UNRATED}
+    check = {**CHECK, "candidates": [unit] * 2, "units_examined": examined}
+    assert js(script, check)[-1] == title
+
+
+@pytest.mark.parametrize(
     ("scores", "head", "values"),
     [
         (RATED, ["Quality", "Needs", "Match"], ["0.800", "0.700", "0.900"]),

@@ -61,7 +61,7 @@ export function resultSections(check, jobDocument, useTarget) {
       : []),
     factList(facts(check, kind)),
     ...(check.feasibility ? [feasibilityChart(jobDocument)] : []),
-    ...(check.candidates.length ? [heading("Candidates"), candidateTable(check.candidates)] : []),
+    ...(check.candidates.length ? [heading(candidatesTitle(check)), candidateTable(check.candidates)] : []),
     ...(dropped.length
       ? [
           heading("Units removed by filters"),
@@ -70,7 +70,7 @@ export function resultSections(check, jobDocument, useTarget) {
           ),
         ]
       : []),
-    element("p", "Nothing was submitted. The sample of candidates is drawn again when the job is placed.", "meta"),
+    element("p", "Nothing was submitted. The decision is made again when the job is placed.", "meta"),
   ];
 }
 
@@ -155,6 +155,13 @@ export function mergeEqual(candidates) {
     else rows.push({ ...candidate, units: 1 });
   }
   return rows;
+}
+
+/* A check has only the first candidates: fewer than the units of a large job. */
+function candidatesTitle({ candidates, units_examined: examined }) {
+  return examined > candidates.length
+    ? `The best ${candidates.length} of ${counted(examined, "unit")} examined`
+    : "Candidates";
 }
 
 export function candidateTable(candidates) {
