@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
 from apps.accounts.api import throttling
+from apps.common.infrastructure.log_numbers import SEQUENCES
 from controlplane.celery import app
 from tests.lock_order import LockOrder, watch
 
@@ -29,6 +30,8 @@ def _registered_tasks() -> None:
 
 DATABASE_FIXTURES = frozenset({"db", "transactional_db", "django_db_setup", "live_server"})
 
+
+FIRST_NUMBER = 100_000  # of the database's logs and of allocations
 
 LEFT_OUT = pytest.StashKey[int]()
 
@@ -119,7 +122,8 @@ def one_rate_window(monkeypatch: pytest.MonkeyPatch) -> None:
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
     """Let tests that commit truncate the audit log afterwards, which a deployment refuses.
 
-    No database was made if no test of this run uses one, such as those of scripts alone.
+    The numbers of the logs begin high, as after many tests: one that assumes low ones fails alone
+    too. No database was made if no test of this run uses one, such as those of scripts alone.
     """
     if not str(connection.settings_dict["NAME"]).startswith("test_"):
         return
@@ -127,3 +131,5 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         cursor.execute(
             "ALTER TABLE accounts_auditentry DISABLE TRIGGER accounts_audit_no_truncate"
         )
+        for sequence in (*SEQUENCES.values(), "common_allocations_seq"):
+            cursor.execute("SELECT setval(%s, %s)", [sequence, FIRST_NUMBER])

@@ -44,6 +44,7 @@ from apps.inventory.models import (
     Server,
     ServerReading,
 )
+from apps.inventory.selectors import newest_change
 from apps.operations.models import Operation
 from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.models import Measurement, ProfilingRun
@@ -228,7 +229,7 @@ def waiting_shape(*jobs: Job, by: Decision | None = None, **values: Any) -> Wait
     first = Job.objects.get(id=jobs[0].id)
     defaults: dict[str, Any] = {
         "reason_code": "NoFreeUnit",
-        "evaluated_seq": 100,
+        "evaluated_seq": newest_change(),
         "evaluated_at": MOMENT,
         "due_at": MOMENT,
         "waits_for": "units",

@@ -18,6 +18,7 @@ from apps.execution.services.preemption import Outcome, preempt, preview_preempt
 from apps.execution.services.recovery import MAX_ATTEMPTS, requeue_launch
 from apps.inventory.core.backends import AGENT
 from apps.inventory.models import Cluster, Server, ServerState
+from apps.inventory.selectors import newest_change
 from apps.operations.models import Event
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import read_copy
@@ -67,9 +68,10 @@ def test_the_victim_is_stopped_and_queued_again_and_the_job_gets_its_units() -> 
     assert victim.reason_message == "its units were given to a job of higher priority"
     assert (launch_of(victim).state, launch_of(victim).outcome) == ("ended", "preempted")
     assert holds(victim.id) == []
-    # the victim comes first, but its units are reserved
+    # the victim comes first, as nothing wakes the urgent job, but its units are reserved
     by = make_agent("agent-1")
-    WaitingShape.objects.update(due_at=timezone.now() + timedelta(hours=1))
+    later = timezone.now() + timedelta(hours=1)
+    WaitingShape.objects.update(due_at=later, evaluated_seq=newest_change())
     by.work(for_s=0.3)
     victim.refresh_from_db()
     assert (victim.state, victim.reason_code) == ("queued", "UnitsReserved")
