@@ -34,6 +34,7 @@ from apps.scheduling.core.tarcil.batch_arrays import Rule
 from apps.scheduling.core.tarcil.batches import TarcilBatch
 from apps.scheduling.core.types import Placed, Request
 from apps.scheduling.core.warm_up import compile_kernels
+from apps.workloads.core.targets import CompletionTime
 from benchmarks.decision import cluster, requests
 
 LOAD: Final = 0.7
@@ -180,10 +181,16 @@ def _bytes_sent(as_sent: abc.Transformer, row: tuple[Any, ...]) -> int:
     return 2 + 4 * len(values) + len(b"".join([value for value in values if value is not None]))
 
 
+class _Spec:
+    """The field of a specification that a record reads."""
+
+    target = CompletionTime(600.0)
+
+
 class _Job:
     """The fields of a claimed job and of its request that a record reads."""
 
-    id = uuid7()
+    id, spec = uuid7(), _Spec()
     units, missing = 1, 0
 
 
