@@ -66,6 +66,13 @@ class TopologyFacts:
         mask[[server for server in servers if 0 <= server < mask.size]] = True
         return as_readonly(mask)
 
+    def barred(self, request: Request) -> Bools:
+        """(S,) True for servers that a request excludes or that are not in its pool; read-only."""
+        excluded = self.named(request.excluded)
+        if request.pool is None:
+            return excluded
+        return as_readonly(excluded | ~request.pool.mask())
+
     def _with_label(self, label: str) -> Bools:
         if label not in self._labelled:
             mask = [label in labels for labels in self.topology.server_labels]

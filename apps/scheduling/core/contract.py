@@ -20,6 +20,7 @@ from apps.scheduling.core.types import (
     MAX_CANDIDATES,
     Placed,
     Policy,
+    Pool,
     RefusalReason,
     Refused,
     Request,
@@ -224,6 +225,12 @@ def _respects_platforms_and_exclusions(make: Make) -> None:
     _expect(_units(outcome) == [4, 5], f"chose {_units(outcome)}; only units 4 and 5 are allowed")
 
 
+def _respects_pools(make: Make) -> None:
+    spec = job(8, pool=Pool.of(np.array([False, True, False])))
+    (outcome,) = _decide(make, loaded((2, 2, 2), 0, 1), spec)
+    _expect(_units(outcome) == [2, 3], f"chose {_units(outcome)}; only units 2 and 3 are allowed")
+
+
 def _respects_memory(make: Make) -> None:
     (outcome,) = _decide(make, loaded((4, 4), 0, 1), job(8, unit_memory_bytes=2 * SHARE[0]))
     servers = [unit // 4 for unit in _units(outcome)]
@@ -293,6 +300,7 @@ def _random_job(rng: np.random.Generator, number: int) -> Request:
         unit_memory_bytes=float(memory),
         unit_network_bps=float(network),
         unit_storage_bytes=float(storage),
+        pool=Pool.of(rng.random(16) < 0.7) if rng.random() < 0.2 else None,
     )
 
 
@@ -322,6 +330,8 @@ def _broken(topology: Topology, wish: Request, servers: Shorts) -> Iterator[str]
         yield "labels"
     if wish.excluded & set(servers.tolist()):
         yield "excluded"
+    if wish.pool is not None and not wish.pool.mask()[servers].all():
+        yield "pool"
     if wish.is_whole and servers.size != wish.units:
         yield "units"
     if wish.locality and np.unique(place_of(topology, wish.locality)[servers]).size > 1:
@@ -333,7 +343,12 @@ def _broken(topology: Topology, wish: Request, servers: Shorts) -> Iterator[str]
 def _stated(fields: Mapping[str, Any]) -> str:
     """Return the fields of a job as text: "locality rack, spread server"."""
     sets = {name: sorted(value) for name, value in fields.items() if isinstance(value, frozenset)}
-    return ", ".join(f"{name} {value}" for name, value in {**fields, **sets}.items())
+    pools = {
+        name: np.flatnonzero(value.mask()).tolist()
+        for name, value in fields.items()
+        if isinstance(value, Pool)
+    }
+    return ", ".join(f"{name} {value}" for name, value in {**fields, **sets, **pools}.items())
 
 
 def _sees_earlier_jobs_of_a_batch(make: Make) -> None:
@@ -402,6 +417,7 @@ CHECKS: Final[Mapping[str, Callable[[Make], None]]] = MappingProxyType(
             _gives_an_incremental_job_what_is_free,
             _respects_closed_servers,
             _respects_platforms_and_exclusions,
+            _respects_pools,
             _respects_memory,
             _keeps_units_together,
             _spreads_units,

@@ -65,7 +65,7 @@ def by_constraints(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
         "closed": snapshot.server_open,
         "platform": facts.allowed(request.platforms)[snapshot.topology.server_platform],
         "labels": facts.labelled(request.labels),
-        "excluded": ~facts.named(request.excluded),
+        "excluded": ~facts.barred(request),
     }
 
 

@@ -30,8 +30,6 @@ from apps.scheduling.core.types import (
 if TYPE_CHECKING:
     from apps.scheduling.core.expected.rankings import ExpectedRankings
 
-NOWHERE = as_readonly(np.empty(0, dtype=np.int64), np.int64)
-
 
 class CompiledPolicy(policies.AssembledPolicy):
     """An assembled policy with a compiled filter.
@@ -98,7 +96,7 @@ class CompiledPolicy(policies.AssembledPolicy):
             as_readonly(state.free_count, np.int32),
             state.server_open,
             facts.labelled(request.labels),
-            _indices(request.excluded, facts.everywhere.size),
+            facts.barred(request),
             facts.allowed(request.platforms),
             facts.server_platform,
             facts.share,
@@ -305,13 +303,6 @@ def _count_free_units(facts: TopologyFacts, unit_free: Bools) -> Shorts:
     return kernels.count_free(
         as_readonly(unit_free, np.bool_), facts.first_unit, facts.server_units
     )
-
-
-def _indices(servers: frozenset[int], size: int) -> Ints:
-    if not servers:
-        return NOWHERE
-    inside = [server for server in sorted(servers) if 0 <= server < size]
-    return as_readonly(np.array(inside, dtype=np.int64), np.int64)
 
 
 def _vector(scores: Floats) -> Floats:

@@ -23,6 +23,7 @@ DETAILS = {
     ),
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
+OUTSIDE = f"{EXCLUDED} or outside the job's pool"
 
 
 def refused(
@@ -39,7 +40,7 @@ def refused(
     if 0 < held < request.units:
         detail = _too_wide(request, held)
     elif reason is RefusalReason.NO_FREE_UNIT and "excluded" in eligibility.dropped:
-        detail = EXCLUDED
+        detail = EXCLUDED if request.pool is None else OUTSIDE
     return Refused(
         job=request.job,
         reason=reason,
@@ -84,7 +85,7 @@ def _reason(
     usable = matching & state.snapshot.server_open
     if not usable.any():
         return RefusalReason.SERVERS_CLOSED
-    usable = usable & ~state.facts.named(request.excluded)
+    usable = usable & ~state.facts.barred(request)
     if not state.free_count[usable].any():
         return RefusalReason.NO_FREE_UNIT
     if eligibility.units == 0:

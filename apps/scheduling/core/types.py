@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Floats, Shorts, Snapshot
+from apps.inventory.core.snapshot import Bools, Floats, Shorts, Snapshot
 
 if TYPE_CHECKING:
     from apps.scheduling.core.sizing.goals import Goal
@@ -92,6 +92,32 @@ _TIER: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The servers that an admission control lets a job use (P10), one bit for each.
+
+    Two pools of the same servers are equal: the rankings of one serve the other. 1.6 KB for 12,500
+    servers.
+
+    Attributes
+    ----------
+    servers : S, of the topology
+    """
+
+    bits: bytes
+    servers: int
+
+    @classmethod
+    def of(cls, mask: Bools) -> "Pool":
+        """Return the pool of the servers where a mask (S,) is True."""
+        return cls(np.packbits(mask).tobytes(), mask.size)
+
+    def mask(self) -> Bools:
+        """(S,) True for its servers."""
+        bits = np.frombuffer(self.bits, dtype=np.uint8)
+        return np.unpackbits(bits, count=self.servers).view(np.bool_)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """One job to place: units, constraints and interference.
@@ -113,6 +139,7 @@ class Request:
     spread : each unit on a different server, in a different rack, or below a different switch
     sample_size : R candidates per unit for sampling policies; None = the policy's default
     excluded : indices of servers to avoid (conflicts, failed launches)
+    pool : the servers that the job may use; None = all
     reserved : units that the user reserved, for policies that place reservations; None = ``units``
     goal : the target, for policies that choose the number of units themselves; None = ``units``
     measure_rank : also compute the rank D of the chosen units, which scans all eligible ones (T3)
@@ -134,6 +161,7 @@ class Request:
     spread: Within | None = None
     sample_size: int | None = None
     excluded: frozenset[int] = frozenset()
+    pool: Pool | None = None
     reserved: int | None = None
     goal: "Goal | None" = None
     measure_rank: bool = False

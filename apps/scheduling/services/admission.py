@@ -137,7 +137,7 @@ class AdmissionDesk:
     ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
         """Return the admitted jobs, in the order of fair share, and the refusals of the others.
 
-        Quotas come first. Servers of other pools are excluded from the requests of admitted jobs.
+        Quotas come first. The requests of admitted jobs name the pool of servers they may use.
         """
         ready, refused = within_quotas(snapshot, in_fair_order(ready, snapshot.topology), facts)
         if self._control is None:

@@ -237,7 +237,7 @@ class ArqAdmission:
             self._counts.arrived.append((now_s, number, request.units))
         usable = facts.allowed(request.platforms)[snapshot.topology.server_platform]
         usable = usable & facts.labelled(request.labels) & (view.pools >= 0)
-        usable = usable & ~facts.named(request.excluded)
+        usable = usable & ~facts.barred(request)
         left = np.where(usable, view.free - view.taken, 0)
         if request.locality is Within.SERVER:
             left[left < request.units] = 0
@@ -400,8 +400,11 @@ def _urgency(each: Applicant) -> tuple[int, bool, float]:
 
 def _take(left: Ints, view: _View, servers: Bools, units: int) -> None:
     """Count units as taken, of the servers with most free units first."""
-    for server in np.argsort(-np.where(servers, left, 0), kind="stable"):
-        if units <= 0 or left[server] <= 0 or not servers[server]:
+    able = np.flatnonzero(servers & (left > 0))
+    if units == 1 and able.size:
+        able = able[[np.argmax(left[able])]]
+    for server in able[np.argsort(-left[able], kind="stable")].tolist():
+        if units <= 0:
             return
         taken = min(units, int(left[server]))
         view.taken[server] += taken

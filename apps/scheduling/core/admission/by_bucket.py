@@ -300,7 +300,7 @@ def _free_units(
     """(B,) free units that a request may use, by bucket."""
     allowed = facts.allowed(request.platforms)[snapshot.topology.server_platform]
     usable = allowed & facts.labelled(request.labels) & view.is_open
-    usable = usable & ~facts.named(request.excluded)
+    usable = usable & ~facts.barred(request)
     free = np.bincount(view.bucket[usable], weights=view.free[usable], minlength=count)
     return free.astype(np.int64)
 

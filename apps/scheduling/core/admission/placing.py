@@ -3,11 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.admission.types import Admitted, Delayed
-from apps.scheduling.core.types import Placed, Refused, Request
+from apps.scheduling.core.types import Placed, Pool, Refused, Request
 
 Place = Callable[[Snapshot, Sequence[Request]], list[Placed | Refused]]
 
@@ -40,8 +38,7 @@ def within(request: Request, verdict: Admitted) -> Request:
     """Return the request of an admitted job, for the servers of its verdict only."""
     if verdict.servers is None:
         return request
-    outside = frozenset(np.flatnonzero(~verdict.servers).tolist())
-    return replace(request, excluded=request.excluded | outside)
+    return replace(request, pool=Pool.of(verdict.servers))
 
 
 def refused_as(delayed: Delayed, job: str, snapshot: Snapshot) -> Refused:

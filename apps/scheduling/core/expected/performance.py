@@ -181,7 +181,7 @@ def usual_speed(facts: TopologyFacts, request: Request) -> float:
     if request.platform_speed is None:
         return 1.0
     usable = facts.allowed(request.platforms)[facts.server_platform]
-    usable = usable & facts.labelled(request.labels) & ~facts.named(request.excluded)
+    usable = usable & facts.labelled(request.labels) & ~facts.barred(request)
     fastest = request.platform_speed[facts.server_platform[usable]].max(initial=0.0)
     return min(1.0, float(fastest)) or 1.0
 

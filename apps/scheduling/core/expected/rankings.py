@@ -126,7 +126,7 @@ def _quick_key(request: Request) -> tuple[Any, ...]:
     """Key of a request of one unit among those of a batch: most share the arrays of a profile."""
     return (
         *(id(request.caused), id(request.tolerated), id(request.platform_speed)),
-        *(request.platforms, request.labels, request.excluded),
+        *(request.platforms, request.labels, request.excluded, request.pool),
         *(request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes),
     )
 

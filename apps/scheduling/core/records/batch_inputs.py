@@ -7,6 +7,7 @@ profile of a short job is not stored: a goal of the job contains it.
 
 import json
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple
@@ -20,7 +21,7 @@ from apps.inventory.core.snapshot import Floats, Topology
 from apps.scheduling.core.requests import platform_speeds
 from apps.scheduling.core.reservations.backfill import Binding
 from apps.scheduling.core.sizing.goals import Goal
-from apps.scheduling.core.types import Request, Within
+from apps.scheduling.core.types import Pool, Request, Within
 from apps.workloads.core.targets import read_target
 
 FORMAT: Final = 1
@@ -83,6 +84,7 @@ class _Table:
         self._profile_rows: list[Any] = []
         self._typical: dict[int, int] = {}
         self._typical_rows: list[dict[str, Any]] = []
+        self._pools: dict[Pool, int] = {}
 
     def row(self, request: Request, profile: UUID | None) -> list[Any]:
         """Return a request as [form, elapsed seconds, whether its rank is measured, patience].
@@ -93,7 +95,7 @@ class _Table:
         key = (
             profile or (id(request.caused), id(request.tolerated)),
             *(getattr(request, name) for name in _PLAIN),
-            *(request.platforms, request.labels, request.excluded),
+            *(request.platforms, request.labels, request.excluded, request.pool),
             goal and (goal.target, goal.input_bytes, goal.tasks, goal.platforms),
         )
         form = self._forms.get(key)
@@ -112,6 +114,7 @@ class _Table:
             "forms": self._form_rows,
             "profiles": self._profile_rows,
             "typical": self._typical_rows,
+            "pools": [b64encode(pool.bits).decode() for pool in self._pools],
         }
 
     def _form(self, request: Request, profile: UUID | None) -> dict[str, Any]:
@@ -121,6 +124,8 @@ class _Table:
             value = getattr(request, name)
             if value or (name == "platforms" and value is not None):
                 form[name] = sorted(value)
+        if request.pool is not None:
+            form["pool"] = self._pools.setdefault(request.pool, len(self._pools))
         if request.goal is not None:
             form["goal"] = _goal_json(request.goal)
             if profile is None:
@@ -237,8 +242,13 @@ class StoredBatch(NamedTuple):
         ]
         # older releases stored none
         typical = [_typical_profile(row) for row in self.body.get("typical", ())]
+        size = topology.server_id.size
+        pools = [Pool(b64decode(bits), size) for bits in self.body.get("pools", ())]
         forms = [
-            _request(form, known[form["profile"]], typical, topology)
+            replace(
+                _request(form, known[form["profile"]], typical, topology),
+                pool=pools[form["pool"]] if "pool" in form else None,
+            )
             for form in self.body["forms"]
         ]
         return [

@@ -164,7 +164,7 @@ def demand_of(request: Request) -> tuple[object, ...]:
     """Return all that `plan` reads of a request: equal requests get equal plans."""
     return (
         *(request.units, request.locality, request.spread),
-        *(request.platforms, request.labels, request.excluded),
+        *(request.platforms, request.labels, request.excluded, request.pool),
         *(request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes),
     )
 

@@ -130,7 +130,7 @@ def _filters(
     """Evaluate the distinct filters of requests. O(F·S)."""
     first, row = _rows(
         (
-            *(r.platforms, r.labels, r.excluded),
+            *(r.platforms, r.labels, r.excluded, r.pool),
             *(r.unit_memory_bytes, r.unit_network_bps, r.unit_storage_bytes),
         )
         for r in requests
@@ -146,7 +146,7 @@ def _filters(
             state.server_open,
             facts.allowed(request.platforms),
             facts.labelled(request.labels),
-            facts.named(request.excluded),
+            facts.barred(request),
         )
         kernels.evaluate_filter(servers, filters, f, tested)
     return filters, row

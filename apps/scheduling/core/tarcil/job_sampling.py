@@ -80,7 +80,8 @@ class TopFreeShares:
             self._topology = snapshot.topology
             self._known.clear()
         scores = request.caused.tobytes(), request.tolerated.tobytes()
-        key = (x, *scores, request.platforms, request.labels, request.excluded)
+        servers = request.platforms, request.labels, request.excluded, request.pool
+        key = (x, *scores, *servers)
         at, share = self._known.get(key, (-1, 0.0))
         if at < 0 or snapshot.sequence - at > CHANGED * snapshot.unit_free.size:
             if len(self._known) >= MAX_SHARES:
@@ -142,7 +143,7 @@ def top_free_share(request: Request, snapshot: Snapshot, facts: TopologyFacts, x
     topology = snapshot.topology
     allowed = facts.allowed(request.platforms)[topology.server_platform]
     usable = allowed & facts.labelled(request.labels) & snapshot.server_open
-    matching = np.flatnonzero(usable & ~facts.named(request.excluded))
+    matching = np.flatnonzero(usable & ~facts.barred(request))
     if not matching.size:
         return 0.0
     state = BatchState.of(snapshot, facts, writable=False)

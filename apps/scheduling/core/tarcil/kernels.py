@@ -48,7 +48,7 @@ def filter_servers(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     free_count: Shorts,
     is_open: Bools,
     labelled: Bools,
-    excluded: Ints,
+    barred: Bools,
     allowed: Bools,
     platform: Shorts,
     share: Floats,
@@ -65,11 +65,8 @@ def filter_servers(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
     size = free_count.size
     mask = np.zeros(size, dtype=np.bool_)
     room = np.zeros(size, dtype=np.int32)
-    out = np.zeros(size, dtype=np.bool_)
     counts = np.zeros(8, dtype=np.int64)
     min_room = units if together else 1
-    for s in excluded:
-        out[s] = True
     for s in range(size):
         free = free_count[s]
         if free == 0:
@@ -81,7 +78,7 @@ def filter_servers(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
             counts[2] += free
         elif not labelled[s]:
             counts[3] += free
-        elif out[s]:
+        elif barred[s]:
             counts[4] += free
         elif room[s] == 0:
             counts[5] += free

@@ -8,6 +8,8 @@ import pytest
 from apps.scheduling.core.admission.placing import place_admitted, within
 from apps.scheduling.core.admission.types import ADMITTED, Admitted, Delayed
 from apps.scheduling.core.baselines import paragon_greedy
+from apps.scheduling.core.batch_state import TopologyFacts
+from apps.scheduling.core.expected.rankings import ExpectedRankings
 from apps.scheduling.core.policies import at_random, least_loaded
 from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
 from tests.scheduling.core.clusters import idle, request, topology
@@ -63,5 +65,16 @@ def test_a_delayed_job_keeps_its_place_among_the_outcomes() -> None:
 
 def test_a_request_keeps_the_servers_that_it_excludes() -> None:
     spec = request(job="1", excluded=frozenset({0}))
-    assert within(spec, FIRST).excluded == frozenset({0, 1})
+    (refused,) = placed(at_random(), [spec], [FIRST])  # the only server of its pool
+    assert isinstance(refused, Refused)
+    assert refused.dropped == {"excluded": 8}
+    assert refused.detail.endswith("are on excluded servers or outside the job's pool")
     assert within(spec, ADMITTED) is spec
+
+
+def test_jobs_with_the_same_pool_share_a_ranking() -> None:
+    one, other = (within(request(job=job), Admitted(FIRST.servers)) for job in "12")
+    rankings, facts = ExpectedRankings(), TopologyFacts(topology((4, 4)))
+    rankings.state(idle(facts.topology), facts)
+    numbers = [rankings._read(each)[1].row for each in (one, other, request(job="3"))]
+    assert numbers == [0, 0, 1]

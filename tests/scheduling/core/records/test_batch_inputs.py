@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from apps.classification.core.profile import Profile
 from apps.scheduling.core.records.batch_inputs import BatchInputs, StoredBatch
 from apps.scheduling.core.reservations.backfill import Binding
 from apps.scheduling.core.sizing.goals import Goal
-from apps.scheduling.core.types import Request
+from apps.scheduling.core.types import Pool, Request
 from apps.workloads.core.targets import CompletionTime
 from tests.classification.core.profiles import profile
 from tests.scheduling.core.clusters import request, topology
@@ -71,6 +71,23 @@ def test_a_batch_of_an_older_release_has_no_typical_profile_and_no_goal_for_it()
     (again,) = StoredBatch.read(zlib.compress(json.dumps(body).encode())).requests({}, CLUSTER)
     assert again.goal is None
     np.testing.assert_array_equal(again.caused, request().caused)
+
+
+def test_pools_are_stored_once_and_read_again() -> None:
+    first, second = (Pool.of(np.array(mask)) for mask in ([True, False], [False, True]))
+    asked = [request(pool=pool) for pool in (first, second, first, None)]
+    stored = packed(*asked, request(2, pool=first), ids=(None,) * 5)
+    assert len(json.loads(zlib.decompress(stored))["pools"]) == 2
+    again = StoredBatch.read(stored).requests({}, CLUSTER)
+    assert [each.pool for each in again] == [first, second, first, None, first]
+
+
+def test_a_pool_of_a_large_cluster_takes_about_a_bit_for_each_server() -> None:
+    mask = np.random.default_rng(1).random(12_500) < 0.1
+    asked = [request(job=str(i), pool=Pool.of(mask)) for i in range(10)]
+    without = [replace(each, pool=None) for each in asked]
+    sizes = [len(packed(*each, ids=(None,) * 10)) for each in (asked, without)]
+    assert sizes[0] - sizes[1] < 1600
 
 
 def packed_with(*bindings: Binding) -> bytes:

@@ -152,7 +152,7 @@ class Launcher:
         able: Bools = (
             self._facts.allowed(request.platforms)[topology.server_platform]
             & self._facts.labelled(request.labels)
-            & ~np.isin(everywhere, list(request.excluded))
+            & ~self._facts.barred(request)
             & fits(unit_vectors(topology, everywhere, request), topology.server_capacity)
         )
         return able
