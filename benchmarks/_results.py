@@ -52,7 +52,7 @@ def store(
         "benchmark": name,
         "arguments": dict(arguments),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": _commit(),
+        "commit": commit(),
         "machine": machine(),
         "transcribed": False,
         "figures": figures,
@@ -73,7 +73,8 @@ def machine() -> dict[str, object]:
     }
 
 
-def _commit() -> str:
+def commit() -> str:
+    """Return the commit of this folder, with "-dirty" if files have changed."""
     command = ("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     done = subprocess.run(  # noqa: S603 - constant
         command, cwd=ROOT, capture_output=True, text=True, check=False

@@ -2,7 +2,7 @@
 
     ./dev bench policies [--world W] [--profiles P] [--servers N] [--loads 0.5,0.7] [--seeds 1-5]
                          [--policies expected,tarcil] [--units one|many] [--patience-s S] [--json]
-                         [--name N] [--processes K]
+                         [--name N] [--update] [--processes K]
 
 Jobs of sixty applications arrive over 40 minutes of cluster time, the same jobs at the same times
 for every policy: jobs of one unit, or of 1, 2, 4 and 8 units that start together. Each policy gets
@@ -20,22 +20,24 @@ of the default over each policy, seed by seed.
 
 Stores the result unless it prints JSON: under the name N, or else as `policies`, with many units
 as `policies-many`, with parameters (`expected:kept=0.5:width=0.05`) as `policies-parameters`, with
-chosen policies as `policies-some`. Loads and seeds run side by side, by default one process for
-each core and at most eight; results do not depend on their number.
+chosen policies as `policies-some`. `--update` replaces the runs of the chosen policies in the
+stored result `policies`, or N, and computes its tables again; each run has the commit at which it
+was measured. Loads and seeds run side by side, by default one process for each core and at most
+eight; results do not depend on their number.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -54,9 +56,17 @@ from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster, exact_requ
 from apps.testbed.core.offline import AgentSettings, JobArrival, OfflineRun
 from apps.testbed.core.replay.model import Admission
 from benchmarks._policy_measures import performances
-from benchmarks._policy_tables import PROFILES, PolicyRow, Run, as_json, nearest, table
+from benchmarks._policy_tables import (
+    PROFILES,
+    PolicyRow,
+    Run,
+    as_json,
+    nearest,
+    runs_in,
+    table,
+)
 from benchmarks._requests import profiled, shapes_of, with_profile
-from benchmarks._results import RESULTS, markdown, store
+from benchmarks._results import RESULTS, Table, commit, load, markdown, store
 from benchmarks.feedback import offline_library
 
 if TYPE_CHECKING:
@@ -70,7 +80,13 @@ MEAN_SPEED = (
 )
 HORIZON_S = 2400.0
 MOST_PROCESSES: Final = 8  # unless options ask for more
+# arguments that vary between the runs of a result, and their names in a run
+KEYS: Final = {"world": "world", "profiles": "profiles", "policies": "policy"}
+VARIED: Final = tuple(KEYS)
+SETTINGS: Final = ("servers", "loads", "seeds", "units", "patience_s")  # the same for all of them
 MANY: Final = ((1, 0.5), (2, 0.25), (4, 0.125), (8, 0.125))  # units of a job, and their chance
+
+Figure = Mapping[str, Any]  # a run as it is stored
 
 
 def arrivals(
@@ -268,6 +284,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print means; store nothing")
     parser.add_argument("--name", help="of the stored result; default: by the options")
+    parser.add_argument(
+        "--update", action="store_true", help="replace runs in the stored result `policies`"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
     if options.processes < 1:
@@ -276,7 +295,23 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--patience-s must be 0 or more, got {options.patience_s:g}")
     options.world = [options.world] if options.world else list(WORLDS)
     options.profiles = [options.profiles] if options.profiles else list(PROFILES)
+    if options.update:
+        if options.json:
+            parser.error("--update and --json exclude each other: --json stores nothing")
+        options.name = options.name or "policies"
+        problem = _other_settings(load(options.name, options.results)["arguments"], options)
+        if problem:
+            parser.error(f"--update: {problem}")
     return options
+
+
+def _other_settings(stored: Mapping[str, Any], options: argparse.Namespace) -> str:
+    """Return how the settings of a stored result differ; empty if they do not."""
+    return ", ".join(
+        f"{name} of the stored result is {stored.get(name)}, got {getattr(options, name)}"
+        for name in SETTINGS
+        if stored.get(name) != getattr(options, name)
+    )
 
 
 def result_name(policies: Sequence[str], units: str) -> str:
@@ -290,7 +325,7 @@ def result_name(policies: Sequence[str], units: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print and store the table."""
-    options = _options(argv)
+    options, measured = _options(argv), commit()
     runs: list[Run] = []
     for run in runs_of(options):
         runs.append(run)
@@ -299,19 +334,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         sys.stdout.write(json.dumps(as_json(runs), indent=1, allow_nan=False) + "\n")
         return 0
-    figures = [
-        {"world": run.world, "profiles": run.profiles, "seed": run.seed, **asdict(run.result)}
+    figures: list[Figure] = [
+        {
+            "world": run.world,
+            "profiles": run.profiles,
+            "seed": run.seed,
+            **asdict(run.result),
+            "commit": measured,
+        }
         for run in runs
     ]
-    varied = ("world", "profiles", "servers", "loads", "seeds", "policies", "units", "patience_s")
-    stored = {"policies": table(runs)}
-    if set(options.policies) - {DEFAULT}:
-        stored["nearest"] = nearest(runs)
-    chosen = {name: getattr(options, name) for name in varied}
-    result = options.name or result_name(options.policies, options.units)
-    store(result, arguments=chosen, figures=figures, tables=stored, folder=options.results)
-    sys.stdout.write("\n\n".join(map(markdown, stored.values())) + "\n")
+    chosen = {name: getattr(options, name) for name in (*VARIED, *SETTINGS)}
+    name = options.name or result_name(options.policies, options.units)
+    if options.update:
+        figures, chosen = updated(load(name, options.results), figures, chosen)
+    tables = tables_of(figures)
+    store(name, arguments=chosen, figures=figures, tables=tables, folder=options.results)
+    sys.stdout.write("\n\n".join(map(markdown, tables.values())) + "\n")
     return 0
+
+
+def tables_of(figures: Sequence[Figure]) -> dict[str, Table]:
+    """Return the tables of some runs: of all, and of those nearest to the default."""
+    runs, policies = runs_in(figures), {figure["policy"] for figure in figures}
+    tables = {"policies": table(runs)}
+    if DEFAULT in policies and len(policies) > 1:
+        tables["nearest"] = nearest(runs)
+    return tables
+
+
+def updated(
+    stored: Mapping[str, Any], figures: Sequence[Figure], arguments: Mapping[str, Any]
+) -> tuple[list[Figure], dict[str, Any]]:
+    """Return the runs and arguments of a stored result in which some runs are replaced.
+
+    They are in the order of cells. Each run has the commit at which it was measured.
+    """
+    known = stored["arguments"]
+    joined = {name: list(dict.fromkeys([*known[name], *arguments[name]])) for name in VARIED}
+
+    def place(figure: Figure) -> tuple[Any, ...]:
+        world, profiles, policy = (joined[name].index(figure[KEYS[name]]) for name in VARIED)
+        return world, figure["load"], figure["seed"], profiles, policy
+
+    old = [{"commit": stored["commit"], **figure} for figure in stored["figures"]]
+    found = {place(figure): figure for figure in (*old, *figures)}
+    return [found[key] for key in sorted(found)], {**known, **joined}
 
 
 if __name__ == "__main__":

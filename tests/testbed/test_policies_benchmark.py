@@ -4,6 +4,7 @@ import json
 import math
 from argparse import ArgumentTypeError
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,14 +64,56 @@ def a_cell(load: float) -> Cell:
 
 
 def test_the_number_of_processes_changes_no_result(capsys: pytest.CaptureFixture[str]) -> None:
-    cell = ["--servers", "10", "--world", "paper", "--profiles", "true", "--loads", "0.3,0.6"]
-    chosen = [*cell, "--seeds", "1-2", "--policies", "expected,random", "--json"]
+    chosen = [*SMALL, "--seeds", "1-2", "--policies", "expected,random", "--json"]
     answers = []
     for processes in ("1", "2"):
         assert main([*chosen, "--processes", processes]) == 0
         answers.append(capsys.readouterr())
     assert answers[0] == answers[1]
     assert len(json.loads(answers[0].out)["rows"]) == 4
+
+
+SMALL = ("--servers", "10", "--world", "paper", "--profiles", "true", "--loads", "0.3,0.6")
+
+
+def run_small(folder: Path, *more: str) -> None:
+    options = [*SMALL, "--seeds", "1-2", "--processes", "1", "--results", str(folder), *more]
+    assert main(options) == 0
+
+
+def test_an_update_replaces_the_runs_of_some_policies(tmp_path: Path) -> None:
+    run_small(tmp_path, "--policies", "expected,random,tarcil", "--name", "policies")
+    known = load("policies", tmp_path)
+    older = {**known, "commit": "before"}
+    for figure in older["figures"]:
+        figure["overall"] = 0.0
+        del figure["commit"]
+    (tmp_path / "policies.json").write_text(json.dumps(older))
+    run_small(tmp_path, "--policies", "random,roomiest", "--update")
+    found = load("policies", tmp_path)
+    order = ["expected", "random", "tarcil", "roomiest"]
+    assert found["arguments"] == {**known["arguments"], "policies": order}
+    figures = found["figures"]
+    is_new = {
+        each["policy"]: (each["overall"] > 0.0, each["commit"] != "before") for each in figures
+    }
+    assert is_new == dict.fromkeys(("expected", "tarcil"), (False, False)) | dict.fromkeys(
+        ("random", "roomiest"), (True, True)
+    )
+    assert len(figures) == 4 * 4
+    _, *rows = found["tables"]["policies"]
+    assert [row[3] for row in rows] == [f"`{name}`" for name in order] * 2
+    assert [row[3] for row in found["tables"]["nearest"][1:]] == ["`roomiest`"] * 2
+
+
+def test_an_update_with_other_settings_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_small(tmp_path, "--policies", "random", "--name", "policies")
+    assert load("policies", tmp_path)["tables"].keys() == {"policies"}
+    with pytest.raises(SystemExit):
+        run_small(tmp_path, "--policies", "random", "--update", "--seeds", "3")
+    assert "seeds of the stored result is [1, 2], got [1, 2, 3]" in capsys.readouterr().err
 
 
 def test_less_than_one_process_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
