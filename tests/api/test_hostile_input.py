@@ -194,7 +194,11 @@ def test_an_application_with_the_name_of_an_id_is_found_by_its_name(api: APIClie
     [
         ("applications/", {"name": "sort/estimates", "kind": "batch"}, "/name"),
         ("jobs/", short(application="sort/estimates"), "/spec/application"),
-        ("batches/", {"items": [short(application="sort/estimates")]}, "/spec/application"),
+        (
+            "batches/",
+            {"mode": "atomic", "items": [short(), short(application="sort/estimates")]},
+            "/items/1/spec/application",
+        ),
     ],
 )
 def test_a_new_application_has_an_address_of_its_own(
@@ -210,6 +214,20 @@ def test_a_new_application_has_an_address_of_its_own(
             " not 'sort/estimates'",
         }
     ]
+
+
+def test_a_batch_rejects_only_the_jobs_of_an_application_without_an_address(
+    api: APIClient,
+) -> None:
+    factories.application("known/estimates")
+    names = ("sort", "sort/estimates", "known/estimates")
+    items = [short(application=name, client_id=name) for name in names]
+    response = api.post("/api/v1/batches/", {"items": items})
+    assert response.status_code == 202, response.json()
+    stored = api.get(f"/api/v1/batches/{response.json()['id']}/items/").json()["results"]
+    assert [item["status"] for item in stored] == ["accepted", "rejected", "accepted"]
+    (error,) = stored[1]["problem"]["errors"]
+    assert error["pointer"] == "/items/1/spec/application"
 
 
 def test_an_application_of_an_earlier_version_still_gets_jobs(api: APIClient) -> None:

@@ -40,7 +40,12 @@ from apps.workloads.api.bulk import Bulk, submit_batch
 from apps.workloads.api.job_views import cancel_matching, notify_agents, require_key
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.serializers import CancelledSerializer, ExpectSerializer
-from apps.workloads.api.submission import parse_items, project_of_batch, refuse_foreign_projects
+from apps.workloads.api.submission import (
+    parse_items,
+    project_of_batch,
+    refuse_foreign_projects,
+    refuse_names_without_address,
+)
 from apps.workloads.models import Batch, BatchMode
 
 MODES: Final = (BatchMode.INDEPENDENT.value, BatchMode.ATOMIC.value)
@@ -97,7 +102,7 @@ def _read_bulk(request: Request) -> Bulk:
     items, defaults, mode, project_name = _read_envelope(data)
     parsed = parse_items(items, defaults)
     project = project_of_batch(principal, project_name, parsed)
-    parsed = refuse_foreign_projects(parsed, project)
+    parsed = refuse_names_without_address(refuse_foreign_projects(parsed, project))
     if mode == "atomic" and parsed.problems:
         problems = [problem for per_item in parsed.problems.values() for problem in per_item]
         raise InvalidInputError(problems[:100])

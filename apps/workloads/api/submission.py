@@ -12,9 +12,10 @@ from apps.accounts.selectors import archived_projects
 from apps.common.api.problems import ProblemError
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
+from apps.workloads.core.addresses import without_address
 from apps.workloads.core.archives import DIGEST
 from apps.workloads.core.spec import JobSpec, parse_job
-from apps.workloads.selectors import job_limits
+from apps.workloads.selectors import application_kinds, job_limits
 
 MAX_ITEMS: Final = 10_000
 MAX_ARCHIVES: Final = 20  # of the items of one batch: to check one takes up to 0.1 s
@@ -122,6 +123,24 @@ def parse_items(items: Sequence[Any], defaults: Mapping[str, Any] | None) -> Par
             continue
         specs[i] = spec
     return Parsed(specs, problems)
+
+
+def refuse_names_without_address(parsed: Parsed) -> Parsed:
+    """Return the items without those that name a new application that has no address.
+
+    Applications of earlier versions may have such a name.
+    """
+    found = {
+        i: problem
+        for i, spec in parsed.specs.items()
+        if (problem := without_address(spec.application, at=f"/items/{i}/spec/application"))
+    }
+    if not found:
+        return parsed
+    known = application_kinds(parsed.specs[i].application for i in found)
+    refused = {i: [found[i]] for i in found if parsed.specs[i].application not in known}
+    specs = {i: spec for i, spec in parsed.specs.items() if i not in refused}
+    return Parsed(specs, {**parsed.problems, **refused})
 
 
 def _limit_archives(items: Sequence[Any]) -> None:

@@ -22,8 +22,8 @@ _ENDS: Final = re.compile(
 _DOTS: Final = frozenset({".", ".."})
 
 
-def require_addressable(application: str, *, at: str) -> None:
-    """Check that the address of a new application is that of no sub-route of another one.
+def without_address(application: str, *, at: str) -> FieldProblem | None:
+    """Return why a new application of that name would have no address; None if it has one.
 
     The address of ``sort/estimates`` is that of the estimates of ``sort``, and clients resolve
     the parts ``.`` and ``..`` of an address.
@@ -31,17 +31,24 @@ def require_addressable(application: str, *, at: str) -> None:
     Parameters
     ----------
     at : pointer to the name
-
-    Raises
-    ------
-    InvalidInputError : it is.
     """
     found = _ENDS.fullmatch(application)
-    detail = ""
     if found is not None:
         detail = f"must not end in /{found[1]}, an address of the REST API"
     elif not _DOTS.isdisjoint(application.split("/")):
         detail = "must not have the part . or .., which addresses cannot have"
-    if detail:
-        problem = FieldProblem(at, "reserved", f"{detail}, not {application!r:.60}")
+    else:
+        return None
+    return FieldProblem(at, "reserved", f"{detail}, not {application!r:.60}")
+
+
+def require_addressable(application: str, *, at: str) -> None:
+    """Check that a new application has an address of its own.
+
+    Raises
+    ------
+    InvalidInputError : it has none (`without_address`).
+    """
+    problem = without_address(application, at=at)
+    if problem is not None:
         raise InvalidInputError([problem])
