@@ -1,6 +1,8 @@
 """Counterfactuals and flips: stored decisions, decided again with something changed."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -13,11 +15,14 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.inventory.models import Cluster, Server
 from apps.scheduling.core import registry
+from apps.scheduling.core.admission.placing import within
+from apps.scheduling.core.admission.types import Admitted
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.records.redecide import Moment, Neighbour
 from apps.scheduling.core.types import Placed
 from apps.scheduling.models import Allocation, Decision, DecisionBatch
 from apps.scheduling.services import commit, release
+from apps.scheduling.services.admission import AdmissionDesk
 from apps.scheduling.services.agent import make_agent
 from apps.scheduling.services.counterfactuals import (
     Changes,
@@ -26,6 +31,7 @@ from apps.scheduling.services.counterfactuals import (
     situation_of,
 )
 from apps.scheduling.services.flips import flips
+from apps.scheduling.services.proposals import SizedJob
 from apps.scheduling.services.repeats import NotRepeatableError
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
@@ -134,6 +140,21 @@ def test_another_target_changes_the_size_or_is_infeasible() -> None:
     refused = counterfactual(decision.pk, Changes(target=never))["after"]
     assert (refused["outcome"], refused["reason"]) == ("refused", "InfeasibleTarget")
     assert refused["detail"]
+
+
+def test_a_job_keeps_its_pool_with_another_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    build(*"abcd")
+    only_d = Admitted(np.array([False, False, False, True]))
+
+    def admit(
+        _: Any, __: Any, ready: Sequence[SizedJob], *___: Any
+    ) -> tuple[list[SizedJob], list[Any]]:
+        return [replace(each, request=within(each.request, only_d)) for each in ready], []
+
+    monkeypatch.setattr(AdmissionDesk, "admit", admit)
+    decision = decided(target={"kind": "completion_time", "seconds": 1000.0})
+    found = counterfactual(decision.pk, Changes(target=decision.job.target))
+    assert (servers(found["after"]), found["is_same"]) == ({"d"}, True)
 
 
 def test_a_target_is_sized_with_the_time_until_work_starts() -> None:

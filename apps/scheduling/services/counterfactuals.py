@@ -168,7 +168,13 @@ def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, 
         return sized
     request = after(request_of(spec, profile, sized, topology, job="changed"), elapsed_s)
     before = situation.request
-    return sized, replace(request, sample_size=before.sample_size, is_patient=before.is_patient)
+    return sized, replace(
+        request,
+        sample_size=before.sample_size,
+        is_patient=before.is_patient,
+        excluded=before.excluded,
+        pool=before.pool,
+    )
 
 
 def _allowances(decision: Decision) -> Allowances:
