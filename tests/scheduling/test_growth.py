@@ -10,14 +10,13 @@ from django.db import transaction
 from apps.execution.backends.emulated.growth import grown_launches, record_grown
 from apps.execution.models import Launch
 from apps.execution.services.launches import request_launches
-from apps.inventory.models import Server
+from apps.inventory.models import Server, ServerState
 from apps.operations.models import Event
 from apps.scheduling.core.policies import least_loaded
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.workloads import services as workloads
-from apps.workloads.core.targets import CompletionTime
 from apps.workloads.models import Job
 from tests import factories
 from tests.scheduling.world import (
@@ -27,6 +26,7 @@ from tests.scheduling.world import (
     claimed,
     known,
     proposal,
+    put,
     state_and_reason,
     waiting,
     work,
@@ -99,21 +99,22 @@ def test_a_job_gets_no_unit_that_costs_more_than_its_ceiling() -> None:
     assert sizes(job) == (4, 0, 3)
 
 
-@pytest.mark.parametrize(("seconds", "found"), [(1000.0, (1, 0, 0)), (250.0, (2, 0, 1))])
-def test_a_job_with_an_easier_target_gets_the_units_that_this_needs(
-    seconds: float, found: tuple[int, int, int]
-) -> None:
-    """The work takes one unit 300 s, and had to be done in 100 s."""
-    copy = build("a")
-    holder = busy(0, 1, 2, of=copy)
-    job = waiting(known(), gang=False, input_bytes=30 * 10**9)
+def test_a_job_keeps_what_it_lacks_while_a_server_is_closed() -> None:
+    """Ninety-six tasks take six units, of which only four are open for a while."""
+    copy = build("a", "b")
+    holders = [busy(*units, of=copy) for units in ([0, 1, 2], [4, 5, 6, 7])]
+    job = waiting(known(), gang=False, target={"kind": "best_effort"}, tasks_total=96)
     agent = make_agent("agent-1")
     work(agent)
-    assert sizes(job) == (1, 3, 0)
-    workloads.update_job(job.id, {"target": CompletionTime(seconds)})
-    release([holder.id])
+    assert sizes(job) == (1, 5, 0)
+    put("b", to=ServerState.CORDONED)
+    release([holders[0].id])
     again(agent)
-    assert sizes(job) == found
+    assert sizes(job) == (4, 2, 3)
+    put("b", to=ServerState.ACTIVE)
+    release([holders[1].id])
+    again(agent)
+    assert sizes(job) == (6, 0, 5)
 
 
 def test_a_gang_still_starts_whole_or_not_at_all() -> None:

@@ -6,35 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core.cluster.places import place_of
-from apps.scheduling.core.requests import size_of
-from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.sizing.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Request
-from apps.workloads.core.spec import JobSpec
-
-
-def size_on(
-    platforms: Collection[str],
-    spec: JobSpec,
-    profile: Profile,
-    facts: ClusterFacts,
-    *,
-    elapsed_s: float,
-) -> int | None:
-    """Return the units that a job needs on the slowest of the platforms; None if no size is known.
-
-    For a deadline these are too many: the work that a running job has done is not counted.
-    """
-    found = []
-    for name in platforms:
-        here = replace(spec, constraints=replace(spec.constraints, platforms=(name,)))
-        sized = size_of(here, profile, facts, elapsed_s=elapsed_s)
-        if isinstance(sized, Infeasible):
-            return None
-        found.append(sized.units)
-    return max(found, default=None)
 
 
 def missing_size(sized: Sized | Infeasible, missing: int, *, has_ceiling: bool = False) -> Sized:

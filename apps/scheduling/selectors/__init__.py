@@ -245,7 +245,7 @@ class ClaimedJob:
     profiling_s : cluster seconds that it waited for a profile
     spec : without names and labels, which no decision depends on
     units, missing : that a running job has, and still needs; 0 for a waiting job
-    on_servers : ids of the servers of a running job that lacks units
+    held : ids of the servers of a running job that must be spread
     runs_command : whether it has a command, which the spec leaves out
     is_copyable : whether copies of its command may run, to profile it
     backend : that it was submitted to; empty = any that can run it
@@ -261,7 +261,7 @@ class ClaimedJob:
     spec: JobSpec
     units: int = 0
     missing: int = 0
-    on_servers: frozenset[int] = frozenset()
+    held: frozenset[int] = frozenset()
     runs_command: bool = False
     is_copyable: bool = False
     backend: str = ""
@@ -269,12 +269,6 @@ class ClaimedJob:
     profiling_s: float = 0.0
     priority: int = 0
     was_launched: bool = False
-
-    @property
-    def held(self) -> frozenset[int]:
-        """Ids of the servers of a running job that must be spread."""
-        is_spread = self.spec.constraints.spread is not None
-        return self.on_servers if is_spread else frozenset()
 
 
 # OFFSET 0: found by their ids, not among all jobs of their applications
@@ -284,7 +278,7 @@ SELECT j.id, j.name, j.project_id, j.application_id, j.submitted_s,
        a.name, a.kind, j.duration_s, j.target, j.constraints, j.input_bytes, j.tasks_total,
        j.units_requested, j.gang, j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes,
        j.policy, j.sample_size, j.guarantee, j.units, j.units_missing,
-       CASE WHEN j.state IN ('starting', 'running') AND j.units_missing > 0
+       CASE WHEN j.state IN ('starting', 'running') AND j.constraints->>'spread' IS NOT NULL
             THEN ARRAY(SELECT server_id FROM scheduling_allocation
                        WHERE job_id = j.id AND {without_index("released_seq IS NULL")}) END,
        j.state, j.program IS NOT NULL,
@@ -311,7 +305,7 @@ def claimed_jobs(
 
 def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> ClaimedJob:
     job, name, project, application, submitted_s, ready_s, priority, *rest = row
-    *spec, units, missing, on_servers = rest[:-5]
+    *spec, units, missing, held = rest[:-5]
     state, command, is_copyable, backend, was_launched = rest[-5:]
     known = ClaimedJob(
         job,
@@ -331,7 +325,7 @@ def _claimed(row: tuple[Any, ...], cluster_s: float, start_delay_s: float) -> Cl
     )
     if state not in {JobState.STARTING, JobState.RUNNING}:
         return known
-    return replace(known, units=units, missing=missing, on_servers=frozenset(on_servers or ()))
+    return replace(known, units=units, missing=missing, held=frozenset(held or ()))
 
 
 def _spec(*row: Any) -> JobSpec:

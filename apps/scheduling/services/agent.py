@@ -10,7 +10,6 @@ Source: Tarcil §5.1 (T8, T9).
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 import numpy as np
@@ -53,7 +52,7 @@ from apps.scheduling.services import agent_refusals as refused_as
 from apps.scheduling.services.admission import AdmissionDesk
 from apps.scheduling.services.agent_copy import AgentCopy
 from apps.scheduling.services.agent_policies import Decider, Deciders
-from apps.scheduling.services.agent_sizing import JobSizer, ProfiledJob, without_patience
+from apps.scheduling.services.agent_sizing import JobSizer, without_patience
 from apps.scheduling.services.backfill import bindings, start_s
 from apps.scheduling.services.batches import BatchPlace, DecidedBatch, decided_batch
 from apps.scheduling.services.peers import Peers
@@ -152,8 +151,7 @@ class SchedulingAgent:
         short += self._short_jobs(new) if new else []
         short_ids = {sized_job.job.id for sized_job in short}
         unprofiled += self._profile([job for job in new if job.id not in short_ids])
-        profiled = self._without_complete(self._sizer.profiled(jobs, known))
-        ready, refused = self._sizer.size(profiled)
+        ready, refused = self._sizer.size(self._sizer.profiled(jobs, known))
         self._refuse(unprofiled + refused, self._deciders.default)
         groups = self._deciders.by_policy(
             (ready + scored, self._deciders.default), (short, self._deciders.short)
@@ -167,22 +165,6 @@ class SchedulingAgent:
                 self._failures.tell(error, [each[0].job.id], now_s=time.monotonic())
                 refused = [refused_as.failed(each[0], error)]
             self._refuse(refused, by)
-
-    def _without_complete(self, jobs: Sequence[ProfiledJob]) -> Sequence[ProfiledJob]:
-        """Return the jobs without the running ones whose changed target needs no more units."""
-        incomplete = [each for each in jobs if each[0].missing]
-        if not incomplete:
-            return jobs
-        missing = self._sizer.missing(incomplete)
-        changed = {
-            job.id: missing[job.id] for job, *_ in incomplete if missing[job.id] < job.missing
-        }
-        workloads.record_missing(changed, agent=self.name)
-        return [
-            (replace(job, missing=changed.get(job.id, job.missing)), profile_id, profile)
-            for job, profile_id, profile in jobs
-            if changed.get(job.id) != 0
-        ]
 
     def _short_jobs(self, jobs: Sequence[ClaimedJob]) -> list[SizedJob]:
         """Size the jobs of new applications that are shorter than profiling (P9).

@@ -1,12 +1,11 @@
 """Sizes and requests of the jobs of one agent, from the profiles that it keeps."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
 from uuid import UUID
 
-import numpy as np
 from django.conf import settings
 
 from apps.classification import selectors as classification
@@ -14,7 +13,7 @@ from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Snapshot, Topology
 from apps.scheduling.core import registry
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.growth import missing_request, missing_size, size_on
+from apps.scheduling.core.growth import missing_request, missing_size
 from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.requests import (
     after,
@@ -25,7 +24,7 @@ from apps.scheduling.core.requests import (
     size_or_late,
 )
 from apps.scheduling.core.sizing.run_time import RunTime, run_time
-from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
+from apps.scheduling.core.sizing.sizes import Infeasible, Sized
 from apps.scheduling.core.tarcil.job_sampling import (
     FOLLOWING_LOAD,
     Sampling,
@@ -81,27 +80,10 @@ class JobSizer:
         if missing:
             self._profiles |= classification.profiles(missing)
 
-    def missing(self, jobs: Sequence[ProfiledJob]) -> dict[UUID, int]:
-        """Return the units that running jobs still lack: fewer if their target became easier."""
-        topology, facts = self._cluster.copy.snapshot().topology, self._platform_facts()
-        found = {}
-        for job, _, profile in jobs:
-            at = np.isin(topology.server_id, sorted(job.on_servers))
-            needed = size_on(
-                {topology.platform_name[p] for p in topology.server_platform[at]},
-                job.spec,
-                profile,
-                facts(profile.platforms),
-                elapsed_s=job.elapsed_s,
-            )
-            lacks = job.missing if needed is None else max(0, needed - job.units)
-            found[job.id] = min(job.missing, lacks)
-        return found
-
     def size(self, jobs: Sequence[ProfiledJob]) -> tuple[list[SizedJob], list[Refusal]]:
         """Return the sized jobs, and the refusals of those that no size can serve."""
         snapshot, allowances = self._cluster.copy.snapshot(), self._allowances()
-        facts_on = self._platform_facts()
+        facts_on = cache(lambda platforms: cluster_facts(snapshot, platforms, allowances))
         ready, refused = [], []
         for job, profile_id, profile in jobs:
             facts = facts_on(profile.platforms)
@@ -143,11 +125,6 @@ class JobSizer:
                 SizedJob(job, profile_id, profile, sized, request, topology, sampling, run)
             )
         return ready, refused
-
-    def _platform_facts(self) -> Callable[[tuple[str, ...]], ClusterFacts]:
-        """Return what counts the units of platforms on the copy of now, once for each group."""
-        snapshot, allowances = self._cluster.copy.snapshot(), self._allowances()
-        return cache(lambda platforms: cluster_facts(snapshot, platforms, allowances))
 
     def _sampling(
         self, job: ClaimedJob, request: Request, snapshot: Snapshot, policy: str

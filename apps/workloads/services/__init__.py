@@ -39,7 +39,6 @@ from apps.workloads.services.growth import (
     postpone_growth,
     record_given,
     record_grown,
-    record_missing,
 )
 from apps.workloads.services.new_jobs import NewJob, Submission
 from apps.workloads.services.progress import (
@@ -123,7 +122,6 @@ __all__ = [
     "queue_profiled",
     "record_given",
     "record_grown",
-    "record_missing",
     "record_placed",
     "record_suspended",
     "record_transitions",

@@ -26,15 +26,6 @@ WHERE id = ANY(ARRAY(
     ORDER BY placed_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING placed_at, id
 """
-_LACK: Final = f"""
-UPDATE workloads_job AS j
-SET units_missing = d.missing, updated_at = now(), generation = j.generation + 1,
-    claimed_by = CASE WHEN d.missing > 0 THEN j.claimed_by ELSE '' END,
-    claimed_until = CASE WHEN d.missing > 0 THEN j.claimed_until END
-FROM unnest(%s::uuid[], %s::int[]) AS d(id, missing)
-WHERE j.id = d.id AND {without_index("j.state IN ('starting', 'running')")} AND j.claimed_by = %s
-RETURNING j.id
-"""  # noqa: S608 - constants
 BEFORE_ALL: Final = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
 
 
@@ -79,16 +70,6 @@ def postpone_growth(job_ids: Sequence[UUID], *, agent: str) -> None:
                RETURNING id""",  # noqa: S608 - a constant
             [RETRY_S, sorted(job_ids), agent],
         )
-
-
-def record_missing(missing: Mapping[UUID, int], *, agent: str) -> None:
-    """Store how many units claimed running jobs lack; those that lack none are released."""
-    if not missing:
-        return
-    ids = sorted(missing)
-    with transaction.atomic():
-        lock_jobs(ids)
-        fetch_rows(_LACK, [ids, [missing[job] for job in ids], agent])
 
 
 def end_growth(job_ids: Sequence[UUID]) -> None:
