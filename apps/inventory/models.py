@@ -39,6 +39,10 @@ class Cluster(models.Model):
         default=0.0,
         help_text="Last recorded cluster time; the clock continues here after a crash.",
     )
+    stepped_back_s = models.FloatField(
+        default=0.0,
+        help_text="Wall seconds by which the wall clock was set back; leases have yet to follow.",
+    )
 
     class Meta:
         constraints = (models.CheckConstraint(condition=Q(id=1), name="cluster_is_single"),)

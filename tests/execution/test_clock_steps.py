@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.test import Client
@@ -14,8 +15,10 @@ from apps.execution.services.recovery import sweep
 from apps.inventory.core.usage import SILENT_S
 from apps.inventory.models import CLOCK_UNSEEN_S, Cluster, Server
 from apps.inventory.selectors import cluster_now
-from apps.inventory.services import record_cluster_time, save_clock
+from apps.inventory.services import record_cluster_time, save_clock, start_clock
 from apps.operations.models import Event as LoggedEvent
+from apps.operations.models import Operation
+from apps.operations.services import LEASE
 from apps.workloads.models import Job, WaitingShape
 from apps.workloads.services import claim_incomplete, claim_shapes, claim_waiting
 from tests import factories
@@ -89,6 +92,57 @@ def test_waiting_jobs_are_evaluated_at_once_after_a_step_back_and_victims_get_no
     assert list(claim_shapes(agent="agent-2", limit=9).job_ids) == [refused.pk]
     assert claim_waiting(agent="agent-2", limit=9) == [new.pk]
     assert claim_incomplete(agent="agent-2", limit=9) == [job.pk]
+
+
+@pytest.mark.parametrize("was_running", [True, False])
+def test_a_step_back_while_nothing_ran_is_followed_too(was_running: bool) -> None:
+    new = factories.job("new", state="submitted")
+    Job.objects.update(claimed_until=database_now() + timedelta(seconds=HOUR_S - 30.0))
+    step(-HOUR_S)
+    if not was_running:
+        Cluster.objects.update(speed=0.0)
+    start_clock(speed=SPEED, was_still=True)
+    sweep()
+    assert claim_waiting(agent="agent-2", limit=9) == [new.pk]
+
+
+def test_a_step_is_followed_by_the_next_sweep_if_one_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    new = factories.job("new", state="submitted")
+    Job.objects.update(claimed_until=database_now() + timedelta(seconds=HOUR_S - 30.0))
+    step(-HOUR_S)
+    with monkeypatch.context() as patch:
+        patch.setattr("apps.workloads.services.shift_claims", Mock(side_effect=RuntimeError))
+        with pytest.raises(RuntimeError):
+            sweep()
+    assert claim_waiting(agent="agent-2", limit=9) == []
+    sweep()
+    assert claim_waiting(agent="agent-2", limit=9) == [new.pk]
+    later = database_now() + timedelta(seconds=HOUR_S)
+    Job.objects.update(claimed_until=later)
+    sweep()  # the step is followed once
+    assert Job.objects.get().claimed_until == later
+
+
+def test_leases_of_dead_processes_end_after_a_step_back() -> None:
+    ahead = database_now() + timedelta(seconds=HOUR_S - 30.0)
+    run = factories.profiling_run(
+        factories.application(), state="running", claimed_by="dead", claimed_until=ahead
+    )
+    operation, kept = (
+        Operation.objects.create(kind="front", status="running", lease_until=until)
+        for until in (ahead, database_now() + LEASE)
+    )
+    step(-HOUR_S)
+    sweep()
+    for row in (run, operation, kept):
+        row.refresh_from_db()
+    past = ahead - timedelta(seconds=HOUR_S - 10.0)
+    assert run.claimed_until is not None
+    assert operation.lease_until is not None
+    assert kept.lease_until is not None
+    assert max(run.claimed_until, operation.lease_until) < past < kept.lease_until
 
 
 def test_the_clock_of_the_emulator_is_monotonic_and_bounded() -> None:

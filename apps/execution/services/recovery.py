@@ -11,6 +11,7 @@ from django.db import connection, transaction
 
 from apps.classification import services as classification
 from apps.common.infrastructure.database import database_now, fetch_rows
+from apps.common.infrastructure.leases import shift_leases
 from apps.execution.core.agent.wire import GRACE_S
 from apps.execution.core.migration import MigrationOutcome
 from apps.execution.models import Launch, LaunchState
@@ -23,6 +24,7 @@ from apps.inventory import services as inventory
 from apps.inventory.core.backends import AGENT
 from apps.inventory.core.usage import SILENT_S
 from apps.inventory.selectors import cluster, cluster_now, silent_servers
+from apps.operations.services.leases import shift_operation_leases
 from apps.profiling import services as profiling
 from apps.scheduling import services as scheduling
 from apps.workloads import services as workloads
@@ -187,10 +189,21 @@ def _heartbeat_limit() -> datetime | None:
     return None if limit < anchored <= now else limit
 
 
+def _follow_step_back() -> None:
+    """Move leases and claims if the wall clock was set back since the last sweep."""
+    with transaction.atomic():
+        back_s = inventory.take_step_back()
+        if back_s > 0.0:
+            profiling.shift_claims(back_s)
+            shift_operation_leases(back_s)
+            workloads.shift_claims(back_s)
+            shift_leases("execution_migration", "claimed_until", back_s)
+
+
 def sweep() -> None:
     """Detect and repair silent servers, and launches, migrations and runs without an owner."""
-    if (step_s := inventory.save_clock()) < 0.0:
-        workloads.shift_claims(step_s)
+    inventory.save_clock()
+    _follow_step_back()
     store_heartbeats()
     if (silent_before := _heartbeat_limit()) is not None:
         inventory.mark_silent_servers(silent_before=silent_before)

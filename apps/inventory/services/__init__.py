@@ -15,6 +15,7 @@ from apps.inventory.services.clock import (
     save_clock,
     start_clock,
     stop_clock,
+    take_step_back,
 )
 from apps.inventory.services.machines import MachineShape, register_machine
 from apps.inventory.services.servers import (
@@ -52,5 +53,6 @@ __all__ = [
     "set_server_state",
     "start_clock",
     "stop_clock",
+    "take_step_back",
     "unit_chips",
 ]

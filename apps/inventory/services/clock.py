@@ -51,6 +51,8 @@ def _anchor_clock(*, speed: float, was_still: bool = False) -> Cluster:
         row = selectors.lock_cluster()
         now_s = database_now().timestamp()
         current_s = row.recorded_s
+        seen_s = row.clock.wall(row.recorded_s) if row.speed > 0 else row.wall_anchor_s
+        _note_step_back(row, now_s - seen_s)
         if selectors.is_live(row, wall_s=now_s) and not was_still:
             current_s = max(current_s, row.clock.at(now_s))
         elif row.speed > 0:
@@ -60,34 +62,50 @@ def _anchor_clock(*, speed: float, was_still: bool = False) -> Cluster:
     return row
 
 
+def _note_step_back(row: Cluster, step_s: float) -> None:
+    """Remember a step by more than `CLOCK_UNSEEN_S`; the caller saves the row."""
+    if step_s < -CLOCK_UNSEEN_S:
+        row.stepped_back_s -= step_s
+
+
+def take_step_back() -> float:
+    """Return the wall seconds by which the clock was set back, once; the caller moves all leases.
+
+    In the caller's transaction: if it is rolled back, the next call returns them again.
+    """
+    if not Cluster.objects.filter(stepped_back_s__gt=0.0).exists():
+        return 0.0
+    row = selectors.lock_cluster()
+    back_s, row.stepped_back_s = row.stepped_back_s, 0.0
+    row.save(update_fields=["stepped_back_s"])
+    return back_s
+
+
 def _anchor(row: Cluster, *, wall_s: float, cluster_s: float, speed: float) -> None:
     row.cluster_anchor_s = row.seen_cluster_s = cluster_s
     row.wall_anchor_s, row.speed = wall_s, speed
     row.save()
 
 
-def save_clock() -> float:
+def save_clock() -> None:
     """Record the current cluster time, also while no backend reports.
 
     If the wall clock is more than `CLOCK_UNSEEN_S` from the last record, it has stepped, or no
     process ran for so long. Cluster time then continues from what it shows, and an event reports
     the step.
-
-    Returns
-    -------
-    seconds from the last record, if they are reported as a step; below 0 = back; else 0
     """
     with transaction.atomic():
         row, now = selectors.lock_cluster(), database_now()
         if row.speed == 0.0:
-            return 0.0
+            return
         shown_s = row.clock.at(now.timestamp())
         recorded = datetime.fromtimestamp(row.clock.wall(row.recorded_s), UTC)
         step_s = (now - recorded).total_seconds()
         if abs(step_s) <= CLOCK_UNSEEN_S:
             row.seen_cluster_s = shown_s
             row.save(update_fields=["seen_cluster_s"])
-            return 0.0
+            return
+        _note_step_back(row, step_s)
         _anchor(row, wall_s=now.timestamp(), cluster_s=shown_s, speed=row.speed)
         data = {
             "step_s": round(step_s, 3),
@@ -96,7 +114,6 @@ def save_clock() -> float:
             "cluster_s": shown_s,
         }
         record_events([NewEvent(Topic.CLUSTER, selectors.STEP_EVENT, str(row.id), data)], at=now)
-    return step_s
 
 
 def record_cluster_time(*, cluster_s: float) -> None:

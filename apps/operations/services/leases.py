@@ -9,6 +9,7 @@ from typing import Final
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 
+from apps.common.infrastructure.leases import shift_leases
 from apps.operations.core.states import OperationStatus
 from apps.operations.models import Operation
 from apps.operations.services.operations import LEASE
@@ -25,6 +26,11 @@ def renew_lease(claimed: Operation) -> bool:
         arguments__attempt=claimed.arguments["attempt"],
     )
     return owned.update(lease_until=Now() + LEASE) == 1
+
+
+def shift_operation_leases(back_s: float) -> None:
+    """Move the leases that were stored before the wall clock was set back by ``back_s``."""
+    shift_leases("operations_operation", "lease_until", back_s)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from apps.profiling.services.claims import (
     record_begun,
     record_progress,
     renew_claims,
+    shift_claims,
 )
 from apps.profiling.services.requests import (
     lock_applications,
@@ -45,5 +46,6 @@ __all__ = [
     "request_probes",
     "request_run",
     "request_runs",
+    "shift_claims",
     "stop_runs",
 ]

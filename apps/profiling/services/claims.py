@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.leases import shift_leases
 from apps.operations.core.states import OperationStatus
 from apps.operations.services import OperationChange, mirror_operations, record_events
 from apps.profiling.core.measurements import ProfilingStep
@@ -53,6 +54,11 @@ class ClaimedRun(NamedTuple):
     plan: Mapping[str, Any]
     seed: int
     attempt: int
+
+
+def shift_claims(back_s: float) -> None:
+    """Move the claims that were stored before the wall clock was set back by ``back_s``."""
+    shift_leases("profiling_profilingrun", "claimed_until", back_s)
 
 
 def claim_runs(worker: str, *, limit: int, lease_s: float, at_s: float) -> list[ClaimedRun]:

@@ -15,7 +15,7 @@ WHERE state = ANY(%s) AND claimed_until > clock_timestamp() + make_interval(secs
 ORDER BY id FOR NO KEY UPDATE
 """
 _SHIFT_JOBS: Final = """
-UPDATE workloads_job SET claimed_until = claimed_until + make_interval(secs => %s)
+UPDATE workloads_job SET claimed_until = claimed_until - make_interval(secs => %s)
 WHERE id = ANY(%s) RETURNING id
 """
 _SHAPES: Final = """
@@ -24,24 +24,24 @@ ORDER BY key FOR NO KEY UPDATE
 """
 _SHIFT_SHAPES: Final = """
 UPDATE workloads_waitingshape AS s
-SET evaluated_at = s.evaluated_at + by.step, due_at = s.due_at + by.step,
-    claimed_until = s.claimed_until + by.step
-FROM (SELECT make_interval(secs => %s) AS step) AS by
+SET evaluated_at = s.evaluated_at - step.back, due_at = s.due_at - step.back,
+    claimed_until = s.claimed_until - step.back
+FROM (SELECT make_interval(secs => %s) AS back) AS step
 WHERE s.id = ANY(%s) RETURNING s.id
 """
 
 
-def shift_claims(step_s: float) -> None:
+def shift_claims(back_s: float) -> None:
     """Move the claims of jobs and the times of shapes that were stored before the clock stepped.
 
     Else nobody would evaluate them until the clock has caught up.
 
     Parameters
     ----------
-    step_s : wall seconds of the step, below 0
+    back_s : wall seconds by which the clock was set back
     """
     with transaction.atomic():
         jobs = [job for (job,) in fetch_rows(_JOBS, [list(OPEN_STATES), CLAIM_S])]
-        fetch_rows(_SHIFT_JOBS, [step_s, jobs])
+        fetch_rows(_SHIFT_JOBS, [back_s, jobs])
         shapes = [shape for (shape,) in fetch_rows(_SHAPES)]
-        fetch_rows(_SHIFT_SHAPES, [step_s, shapes])
+        fetch_rows(_SHIFT_SHAPES, [back_s, shapes])
