@@ -14,6 +14,7 @@ from django.utils import timezone
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services.servers import set_server_state
 from apps.scheduling.api.serializers import represent_explanation
+from apps.scheduling.core.step_size import StepSize
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit
 from apps.scheduling.services.agent_copy import AgentCopy
@@ -21,6 +22,7 @@ from apps.workloads import services as workloads
 from apps.workloads.models import Job, WaitingShape
 from apps.workloads.selectors import Pending
 from tests import factories
+from tests.scheduling.shapes import ONE_UNIT, due, flood, shaped
 from tests.scheduling.test_concurrent_agents import Unlucky
 from tests.scheduling.world import (
     ME,
@@ -178,9 +180,39 @@ def test_waiting_shapes_count_towards_the_path_limit() -> None:
     WaitingShape.objects.update(due_at=timezone.now() - timedelta(seconds=1))
     new = [waiting(application, units_requested=1) for _ in range(2)]
     policy.batches.clear()
+    worker._queue._turns = 0
     assert worker.take_turn() == 2
     assert policy.batches == [2]
     assert [state_and_reason(job)[0] for job in new] == ["starting"] * 2
+
+
+@pytest.mark.parametrize("paths", [1, 2, 3, 8, 512])
+def test_new_jobs_leave_paths_to_waiting_shapes(paths: int) -> None:
+    build("a")
+    with override_settings(AGENT_PATH_LIMIT=paths):
+        worker = agent("agent-1")
+    worker._queue._batch = StepSize(smallest=1, largest=paths, first=paths)
+    urgent = shaped(application=known(), priority=9)
+    due()
+    flood(urgent.application, paths + 3, **ONE_UNIT)
+    turns = [worker._queue.begin() for _ in range(4 if paths < 4 else 1)]
+    assert urgent.id in {job for turn in turns for job in turn.job_ids}
+    assert max(len(turn.job_ids) for turn in turns) <= paths
+
+
+def test_the_jobs_of_a_shape_count_towards_the_path_limit() -> None:
+    build("a")
+    policy, application = Counting(), known()
+    with override_settings(AGENT_PATH_LIMIT=2):
+        worker = agent("agent-1", policy)
+    shape = shaped(application=application).shape
+    Job.objects.filter(id__in=[job.id for job in flood(application, 9)]).update(
+        state="queued", shape=shape
+    )
+    due()
+    WaitingShape.objects.update(allowance=16)
+    worker.take_turn()
+    assert policy.batches == [2]
 
 
 @pytest.mark.parametrize(("paths", "limits"), [(1, [1, 0, 1, 0]), (8, [4, 4, 4, 4])])

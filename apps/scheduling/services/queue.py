@@ -61,7 +61,7 @@ class WaitingQueue:
 
     Parameters
     ----------
-    path_limit : max jobs of a turn; with few, waiting shapes wait behind new jobs
+    path_limit : max jobs of a turn
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class WaitingQueue:
         self._growth = workloads.GrowthRound()
         self._reasons = workloads.CopyRound()
         self._is_their_turn = False  # of incomplete jobs, with a single path
+        self._turns = 0
 
     def begin(self) -> Turn:
         """Claim the jobs of the next turn."""
@@ -95,9 +96,11 @@ class WaitingQueue:
         if not any(waiting):  # most turns after a release
             return Turn([], begun_s, time.monotonic())
         shares = dominant_shares()
+        self._turns += 1
         jobs = list(self._claim_incomplete(waiting))
-        limit = min(self._batch.current, self._path_limit - len(jobs))
-        if waiting.has_new and limit:
+        kept = self._paths_of_shapes() if waiting.shapes else 0
+        limit = min(self._batch.current, self._path_limit - len(jobs) - kept)
+        if waiting.has_new and limit > 0:
             jobs += workloads.claim_waiting(
                 agent=self._agent,
                 limit=limit,
@@ -121,6 +124,13 @@ class WaitingQueue:
         return workloads.claim_incomplete(
             agent=self._agent, limit=min(INCOMPLETE, limit), position=self._growth
         )
+
+    def _paths_of_shapes(self) -> int:
+        """Return the paths that new jobs leave to waiting shapes: a quarter.
+
+        With fewer than four paths, it is one path in every fourth turn.
+        """
+        return min(SHAPES, self._path_limit // 4) or int(self._turns % 4 == 2)
 
     def _has_free_units(self) -> bool:
         return self._cluster.follow().snapshot().free_units > 0
@@ -160,7 +170,7 @@ class WaitingQueue:
         self, now_s: float, shares: Mapping[UUID, float], paths: int
     ) -> workloads.ClaimedShapes:
         limit = min(SHAPES, paths, self._retries.available(now_s))
-        if not limit:
+        if limit <= 0:
             return workloads.ClaimedShapes()
         freed = self._cluster.freed.freed(self._cluster.follow().snapshot())
         if freed is not None:
@@ -168,6 +178,7 @@ class WaitingQueue:
         claimed = workloads.claim_shapes(
             agent=self._agent,
             limit=limit,
+            paths=paths,
             freed=freed,
             shares=shares,
             # nobody else can use their units, so older jobs of their shapes must not keep them out

@@ -154,7 +154,7 @@ WHERE id = ANY(ARRAY(
   || ARRAY(
     SELECT j.id FROM workloads_job j
     WHERE j.id = ANY(%(always)s::uuid[]) AND {without_index("j.shape_id = ANY(%(shapes)s)")}
-      AND {JOB_IS_UNCLAIMED} FOR NO KEY UPDATE SKIP LOCKED))
+      AND {JOB_IS_UNCLAIMED} LIMIT %(left)s FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING id, shape_id
 """  # noqa: S608 - constants
 
@@ -163,6 +163,7 @@ def claim_shapes(
     *,
     agent: str,
     limit: int,
+    paths: int = MAX_ALLOWANCE,
     freed: Freed | None = None,
     shares: Mapping[UUID, float] = NO_SHARES,
     always: Collection[UUID] = (),
@@ -176,6 +177,7 @@ def claim_shapes(
     ----------
     shares : of the cluster, by project: the smaller one of equal shapes comes first, with as many
         jobs as may start, so that no job of a larger share starts before them
+    paths : of jobs, at most
     always : jobs that are claimed with their shapes, however many older jobs these have
     """
     now = database_now()
@@ -188,7 +190,9 @@ def claim_shapes(
             found += _woken(freed, values, limit - len(found), [row[0] for row in found])
         if not found:
             return ClaimedShapes()
-        shapes = dict(_within(found, MAX_ALLOWANCE))
+        # with one path, a job with a reservation comes if it is the oldest of its shape
+        others = min(MAX_ALLOWANCE, paths - 1 if always and paths > 1 else paths)
+        shapes = dict(_within(found, others))
         claimed = fetch_rows(
             _CLAIM_OLDEST,
             {
@@ -197,6 +201,7 @@ def claim_shapes(
                 "shapes": list(shapes),
                 "allowances": list(shapes.values()),
                 "always": list(always),
+                "left": paths - sum(shapes.values()),
             },
         )
         ours = {shape for _, shape in claimed}
@@ -215,13 +220,16 @@ def _woken(
 
 
 def _within(found: Sequence[tuple[Any, ...]], jobs: int) -> list[tuple[int, int]]:
-    """Return the first shapes whose allowances add up to at most ``jobs``, at least one."""
+    """Return the first shapes whose allowances add up to at most ``jobs``, at least one.
+
+    Its allowance is at most ``jobs``.
+    """
     chosen: list[tuple[int, int]] = []
     for shape, allowance in found:
-        jobs -= allowance
-        if chosen and jobs < 0:
+        if chosen and allowance > jobs:
             break
-        chosen.append((shape, allowance))
+        chosen.append((shape, min(allowance, jobs)))
+        jobs -= allowance
     return chosen
 
 
