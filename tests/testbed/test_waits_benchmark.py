@@ -1,5 +1,6 @@
 """Start estimates beside the measured waits of pools of processors."""
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,20 @@ def test_the_waits_of_one_unit_jobs_are_estimated_within_the_goal(
     assert waits.main() == 0
     assert "coverage 85-95 %: met" in capsys.readouterr().out
     assert (tmp_path / "waits.json").exists()
+
+
+def test_estimates_too_few_for_every_flood_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["waits", "--seeds", "1", "--estimates", "15"])
+    with pytest.raises(SystemExit):
+        waits.main()
+    assert "--estimates must be 16 or more, got 15" in capsys.readouterr().err
+
+
+def test_with_the_fewest_estimates_every_queue_has_one() -> None:
+    options = argparse.Namespace(estimates=waits.LEAST, swf=Path("log"))
+    assert [count for _, _, count in waits._queues(options)] == [16, 2, 1, 1, 1, 1]
 
 
 def test_a_flood_grows_and_its_estimates_are_scored(
