@@ -299,14 +299,16 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         if options.json:
             parser.error("--update and --json exclude each other: --json stores nothing")
         options.name = options.name or "policies"
-        problem = _other_settings(load(options.name, options.results)["arguments"], options)
-        if problem:
+        if problem := _update_problem(options):
             parser.error(f"--update: {problem}")
     return options
 
 
-def _other_settings(stored: Mapping[str, Any], options: argparse.Namespace) -> str:
-    """Return how the settings of a stored result differ; empty if they do not."""
+def _update_problem(options: argparse.Namespace) -> str:
+    """Return why the stored result cannot be updated; empty if it can."""
+    if not (options.results / f"{options.name}.json").exists():
+        return f"there is no stored result {options.name}"
+    stored = load(options.name, options.results)["arguments"]
     return ", ".join(
         f"{name} of the stored result is {stored.get(name)}, got {getattr(options, name)}"
         for name in SETTINGS

@@ -116,6 +116,14 @@ def test_an_update_with_other_settings_is_refused(
     assert "seeds of the stored result is [1, 2], got [1, 2, 3]" in capsys.readouterr().err
 
 
+def test_an_update_of_a_result_that_is_not_stored_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run_small(tmp_path, "--policies", "random", "--update", "--name", "nope")
+    assert "--update: there is no stored result nope" in capsys.readouterr().err
+
+
 def test_less_than_one_process_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--processes", "0"])
