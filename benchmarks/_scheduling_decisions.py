@@ -123,7 +123,7 @@ class Turns:
 
 
 def whole_decisions(sizes: Sequence[int], turns: int) -> Iterator[tuple[int, Rates, float]]:
-    """Decide on clusters of several sizes, a few turns of each after the other.
+    """Decide on clusters of several sizes, at least a few turns of each after the other.
 
     Yields
     ------
@@ -134,7 +134,7 @@ def whole_decisions(sizes: Sequence[int], turns: int) -> Iterator[tuple[int, Rat
     spare_loaded_objects()  # as agents do
     seconds: dict[int, list[float]] = {servers: [] for servers in sizes}
     sizes_of_records: dict[int, list[float]] = {servers: [] for servers in sizes}
-    for _ in range(turns // TURNS_IN_A_ROW):
+    for _ in range(max(1, turns // TURNS_IN_A_ROW)):
         for servers, cluster_turns in clusters.items():
             cluster_turns.run()
             for _ in range(TURNS_IN_A_ROW):

@@ -10,7 +10,7 @@ bulk to an instance of its own and waits until all have ended.
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -132,9 +132,9 @@ _MEASURE: Final[dict[str, Callable[[argparse.Namespace], list[Row]]]] = {
 }
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure the parts, and store the table if all were measured."""
-    options = _options()
+    options = _options(argv)
     parts = options.only.split(",")
     before_ms = calibrate()
     table: list[Row] = [["", "measured", "goal"]]
@@ -151,13 +151,18 @@ def main() -> int:
     return 0
 
 
-def _options() -> argparse.Namespace:
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--seconds", type=float, default=60.0, help="of bulk submission")
     parser.add_argument("--rate", type=float, default=500.0, help="jobs/s of the latency")
     parser.add_argument("--turns", type=int, default=48, help="batches of decisions")
-    return parser.parse_args()
+    options = parser.parse_args(argv)
+    if unknown := set(options.only.split(",")) - set(PARTS):
+        parser.error(f"--only must name {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
+    if options.turns < 1:
+        parser.error(f"--turns must be 1 or more, got {options.turns}")
+    return options
 
 
 if __name__ == "__main__":
