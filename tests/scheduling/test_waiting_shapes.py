@@ -1,8 +1,10 @@
 """Jobs that cannot be placed wait in the shapes of their requests, and starve nobody."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
@@ -14,7 +16,7 @@ from apps.operations.models import Event
 from apps.scheduling.models import Decision
 from apps.scheduling.selectors import current_decision
 from apps.scheduling.services import commit
-from apps.scheduling.services.queue import BATCH
+from apps.scheduling.services.queue import BATCH, WaitingQueue
 from apps.workloads import services as workloads
 from apps.workloads.core.shapes import Needs, WaitsFor
 from apps.workloads.core.spec import parse_changes
@@ -38,6 +40,7 @@ from tests.scheduling.world import (
     at_once,
     build,
     claimed,
+    followed_copy,
     known,
     proposal,
     put,
@@ -147,6 +150,64 @@ def test_another_reason_is_copied_from_the_oldest_job_on() -> None:
         WaitingShape.objects.update(reason_code=reason, is_reason_copied=False)
         assert workloads.copy_reasons(limit=copied, position=position) == copied
         assert Job.objects.filter(reason_code=reason).count() == copied
+
+
+def each_refused(count: int) -> list[Job]:
+    """Jobs that wait, each in a shape of its own with a new reason."""
+    application = known()
+    jobs = [claimed(ME, application=application, input_bytes=n) for n in range(count)]
+    refuse(jobs)
+    not_due()
+    WaitingShape.objects.update(reason_code="CapacityShort", is_reason_copied=False)
+    return jobs
+
+
+def with_new_reason(jobs: Sequence[Job]) -> int:
+    of_these = Job.objects.filter(id__in=[job.id for job in jobs])
+    return of_these.filter(reason_code="CapacityShort").count()
+
+
+def test_one_turn_copies_the_new_reasons_of_a_hundred_shapes() -> None:
+    build("a")
+    jobs = each_refused(100)
+    queue = WaitingQueue("agent-1", followed_copy(), np.random.default_rng(5))
+    assert queue.end(queue.begin()) == 100
+    assert with_new_reason(jobs) == 100
+    assert not WaitingShape.objects.filter(is_reason_copied=False).exists()
+
+
+def test_the_next_turn_copies_the_reasons_of_the_next_shapes() -> None:
+    jobs = each_refused(10)
+    jobs.sort(key=lambda job: Job.objects.get(id=job.id).shape_id or 0)
+    position = workloads.CopyRound()
+    for first in (0, 2, 4, 6, 8, 0, 2):
+        WaitingShape.objects.update(is_reason_copied=False)  # all have yet another reason
+        Job.objects.update(reason_code="NoFreeUnit")
+        workloads.copy_reasons(limit=4, position=position)
+        assert with_new_reason(jobs[first : first + 2]) == with_new_reason(jobs) == 2
+
+
+def test_a_shape_of_many_jobs_leaves_the_others_a_part_of_a_turn() -> None:
+    application = known()
+    flooded, others = flood(application, 50, state="queued"), each_refused(4)
+    Job.objects.filter(id__in=[job.id for job in flooded]).update(
+        shape=Job.objects.get(id=others[0].id).shape
+    )
+    position = workloads.CopyRound()
+    assert workloads.copy_reasons(limit=20, position=position) == 5 + 3
+    assert with_new_reason(others[1:]) == 3
+    assert workloads.copy_reasons(limit=20, position=position) == 20
+
+
+def test_new_reasons_of_several_shapes_are_copied_without_reading_all_their_jobs() -> None:
+    each_refused(5)
+    application = known()
+    for shape in WaitingShape.objects.all():
+        flood(application, 400, state="queued", shape=shape)
+    analyze()
+    before = tuples_read()
+    assert workloads.copy_reasons(limit=50) == 50
+    assert tuples_read() - before <= 4 * 50  # read, locked, found by id and changed
 
 
 def tuples_read() -> int:

@@ -8,8 +8,9 @@ Rows are locked in the order of `common.infrastructure.locks`, shapes by key.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -275,68 +276,92 @@ def continue_shapes(claimed: ClaimedShapes, *, agent: str) -> None:
         )
 
 
-_STALE: Final = """
-FROM workloads_job j JOIN workloads_waitingshape s ON s.id = j.shape_id
-WHERE j.shape_id = %(shape)s
-  AND (j.reason_code, j.reason_message) <> (s.reason_code, s.reason_message)
+_UNCOPIED: Final = """
+SELECT id, reason_code FROM workloads_waitingshape WHERE NOT is_reason_copied AND id > %(last)s
+ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 """
-_COPY_REASON: Final = f"""
+_IS_STALE: Final = "(j.reason_code, j.reason_message) <> (s.reason_code, s.reason_message)"
+_COPY_REASONS: Final = f"""
 UPDATE workloads_job AS j
 SET reason_code = s.reason_code, reason_message = s.reason_message, reason_also = s.reason_also,
     updated_at = now(), generation = j.generation + 1
 FROM workloads_waitingshape s
 WHERE s.id = j.shape_id AND j.id = ANY(ARRAY(
-    SELECT j.id {_STALE} AND (j.created_at, j.id) > (%(created_at)s, %(id)s)
-    ORDER BY j.created_at, j.id LIMIT %(limit)s
-    FOR NO KEY UPDATE OF j SKIP LOCKED))
-RETURNING j.id, j.name, j.project_id, j.state, j.reason_code, j.created_at
+    SELECT stale.id
+    FROM unnest(%(shapes)s::bigint[], %(created_at)s::timestamptz[], %(ids)s::uuid[])
+        AS d(shape, created_at, id),
+    LATERAL (
+        SELECT j.id FROM workloads_job j JOIN workloads_waitingshape s ON s.id = j.shape_id
+        WHERE j.shape_id = d.shape AND {_IS_STALE} AND (j.created_at, j.id) > (d.created_at, d.id)
+        ORDER BY j.created_at, j.id LIMIT %(part)s FOR NO KEY UPDATE OF j SKIP LOCKED) stale))
+RETURNING j.id, j.name, j.project_id, j.state, j.reason_code, j.shape_id, j.created_at
+"""  # noqa: S608 - constants
+_COPIED: Final = f"""
+UPDATE workloads_waitingshape s SET is_reason_copied = true
+WHERE s.id = ANY(%s) AND NOT EXISTS (
+    SELECT FROM workloads_job j WHERE j.shape_id = s.id AND {_IS_STALE})
 """  # noqa: S608 - constants
 
 
 @dataclass(slots=True)
 class CopyRound:
-    """Position of an agent among the jobs that get the new reason of their shape, oldest first.
+    """Position of an agent among the shapes with a new reason, and among their jobs, oldest first.
 
-    Without it, each of the thousands of turns that a shape of a million jobs takes would read all
-    jobs that have the reason already.
+    Without the latter, each of the thousands of turns that a shape of a million jobs takes would
+    read all jobs that have the reason already.
 
     Attributes
     ----------
-    of : shape and code of the reason
-    after : when the last of the jobs that have it was created, and its id
+    last : id of the last shape; the next turn continues after it
+    after : of shapes with further jobs: the code of the reason, and when the last of the jobs that
+        have it was created, and its id
     """
 
-    of: tuple[int, str] | None = None
-    after: tuple[datetime, UUID] = BEFORE_ALL
+    last: int = 0
+    after: dict[int, tuple[str, tuple[datetime, UUID]]] = field(default_factory=dict)
+
+    def after_in(self, shape: int, code: str) -> tuple[datetime, UUID]:
+        """Return the job of a shape after which its reason is copied."""
+        known, after = self.after.get(shape, (code, BEFORE_ALL))
+        return after if known == code else BEFORE_ALL
 
 
 def copy_reasons(*, limit: int, position: CopyRound | None = None) -> int:
-    """Copy the new reason of one shape to its next jobs; returns their number.
+    """Copy the new reasons of shapes to their next jobs, at most ``limit``; returns their number.
 
-    Moves the position on. Without one, starts a round; after the last job, looks once whether any
-    job of the shape has another reason, as it was locked or joined it meanwhile.
+    The shapes get equal parts of the limit, so that none keeps the others out: of two jobs at
+    least, so that a shape of one job is known to have no further one. Moves the position on.
+    Without one, starts a round; after the last job of a shape, looks once whether any has another
+    reason, as it was locked or joined the shape meanwhile.
     """
     position = position or CopyRound()
     with transaction.atomic():
-        found = fetch_rows(
-            """SELECT id, reason_code FROM workloads_waitingshape WHERE NOT is_reason_copied
-               ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"""
-        )
-        if not found:
+        most = max(1, limit // 2)
+        codes = dict(fetch_rows(_UNCOPIED, {"last": position.last, "limit": most}))
+        if not codes and position.last:  # a round ended
+            codes = dict(fetch_rows(_UNCOPIED, {"last": 0, "limit": most}))
+        position.last = max(codes) if len(codes) == most else 0
+        if not codes:
+            position.after.clear()
             return 0
-        if position.of != found[0]:
-            position.of, position.after = found[0], BEFORE_ALL
-        created_at, after = position.after
-        values = {"shape": found[0][0], "limit": limit, "created_at": created_at, "id": after}
-        rows = fetch_rows(_COPY_REASON, values)
-        position.after = max(((row[5], row[0]) for row in rows), default=position.after)
-        if len(rows) < limit:
-            position.of = None
-            if not fetch_rows(f"SELECT 1 {_STALE} LIMIT 1", values):
-                fetch_rows(
-                    "UPDATE workloads_waitingshape SET is_reason_copied = true"
-                    " WHERE id = %s RETURNING id",
-                    [values["shape"]],
-                )
+        part = limit // len(codes)
+        rows = _copy_parts(codes, part, position)
+        counts = Counter(row[5] for row in rows)
+        ended = [shape for shape in codes if counts[shape] < part]
+        for shape in ended:
+            position.after.pop(shape, None)
+        with connection.cursor() as cursor:
+            cursor.execute(_COPIED, [ended])
         record_events([row_event("job.waiting", row[:5], reason=row[4]) for row in rows])
     return len(rows)
+
+
+def _copy_parts(codes: Mapping[int, str], part: int, position: CopyRound) -> list[tuple[Any, ...]]:
+    """Copy the reasons of locked shapes to the next jobs of each; returns their rows."""
+    after = [position.after_in(shape, code) for shape, code in codes.items()]
+    values = {"shapes": list(codes), "part": part}
+    values |= {"created_at": [at for at, _ in after], "ids": [job for _, job in after]}
+    rows = fetch_rows(_COPY_REASONS, values)
+    for key, *_, shape, created_at in sorted(rows, key=lambda row: (row[6], row[0])):
+        position.after[shape] = (codes[shape], (created_at, key))
+    return rows
