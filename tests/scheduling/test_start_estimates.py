@@ -459,3 +459,15 @@ def test_the_queue_tells_gangs_whether_or_not_they_were_evaluated() -> None:
     factories.job(name="apart", gang=False, constraints={"spread": "rack"}, **wide)
     found = {each.name: each.is_gang for each in waiting_jobs(None).jobs}
     assert found == {"gang": True, "near": True, "apart": False}
+
+
+def test_a_batch_job_that_needs_one_server_for_its_units_is_a_gang() -> None:
+    build("a", cores=4)
+    application = factories.application(kind="batch")
+    factories.profile(application)
+    job(application, 100, units_requested=3)
+    decide()
+    late = job(application, 10, units_requested=2, gang=False)
+    decide()
+    (shown,) = waiting_jobs(None).jobs
+    assert (shown.id, shown.units, shown.is_gang) == (late.id, 2, True)

@@ -39,7 +39,8 @@ _REASON: Final = """CASE
 # The estimates of all jobs that match are read, as any of them may start soonest: 3 us each.
 _WAITING: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.held, j.reason, j.reason_message, j.priority,
-       j.submitted_s, coalesce(s.units, j.units_requested), j.is_whole, j.made_s, j.p50_s, j.p90_s,
+       j.submitted_s, coalesce(s.units, j.units_requested),
+       j.is_whole OR coalesce(s.on_one_server, false), j.made_s, j.p50_s, j.p90_s,
        j.ahead, r.start_s
 FROM (
     SELECT j.*, {_REASON} AS reason, j.gang OR j.constraints->>'locality' IS NOT NULL AS is_whole,
