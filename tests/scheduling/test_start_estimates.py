@@ -471,3 +471,16 @@ def test_a_batch_job_that_needs_one_server_for_its_units_is_a_gang() -> None:
     decide()
     (shown,) = waiting_jobs(None).jobs
     assert (shown.id, shown.units, shown.is_gang) == (late.id, 2, True)
+
+
+def test_a_job_that_its_quota_refuses_has_no_predicted_start() -> None:
+    _, second, _ = busy_server()
+    estimate()
+    assert [each.start_s is None for each in waiting_jobs(None).jobs] == [False, False]
+    Job.objects.filter(id=second.id).update(reason_code="QuotaExceeded")
+    second.refresh_from_db()
+    shown = {each.id: each for each in waiting_jobs(None).jobs}
+    of_second = shown.pop(second.id)
+    assert (of_second.start_s, of_second.latest_s, of_second.ahead) == (None, None, None)
+    assert current_estimate(second) is None
+    assert [each.start_s is None for each in shown.values()] == [False]

@@ -36,6 +36,7 @@ _REASON: Final = """CASE
     WHEN j.state = 'profiling' THEN 'WaitingForProfile'
     WHEN j.reason_code = ANY(%(reasons)s::text[]) THEN j.reason_code
     ELSE 'WaitingForAgent' END"""
+# What was estimated before a quota refused a job is void, as quotas are not simulated.
 # The estimates of all jobs that match are read, as any of them may start soonest: 3 us each.
 _WAITING: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.held, j.reason, j.reason_message, j.priority,
@@ -48,7 +49,8 @@ FROM (
     FROM workloads_job j
     LEFT JOIN LATERAL (
         SELECT made_s, p50_s, p90_s, ahead FROM scheduling_startestimate
-        WHERE job_id = j.id AND is_open ORDER BY id DESC LIMIT 1) e ON j.shape_id IS NOT NULL
+        WHERE job_id = j.id AND is_open ORDER BY id DESC LIMIT 1) e
+        ON j.shape_id IS NOT NULL AND j.reason_code <> '{Reason.QUOTA_EXCEEDED.value}'
     WHERE {_WAITS}
       AND (%(project)s::text IS NULL
            OR j.project_id = (SELECT id FROM accounts_project WHERE name = %(project)s))
@@ -216,7 +218,7 @@ def estimates_of(job_id: UUID) -> list[StartEstimate]:
 
 
 def current_estimate(job: Job) -> StartEstimate | None:
-    """Return the current estimate of a waiting job; None if it has none."""
-    if job.shape_id is None:
+    """Return the current estimate of a waiting job; None if it has none, or a quota refuses it."""
+    if job.shape_id is None or job.reason_code == Reason.QUOTA_EXCEEDED:
         return None
     return StartEstimate.objects.filter(job_id=job.pk, is_open=True).order_by("-id").first()
