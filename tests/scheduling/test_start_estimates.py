@@ -12,9 +12,9 @@ from django.utils import timezone
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
-from apps.scheduling.models import StartEstimate
+from apps.scheduling.models import Reservation, StartEstimate
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import run_time_history
 from apps.scheduling.selectors.waits import current_estimate, start_scores, waiting_jobs
@@ -484,3 +484,37 @@ def test_a_job_that_its_quota_refuses_has_no_predicted_start() -> None:
     assert (of_second.start_s, of_second.latest_s, of_second.ahead) == (None, None, None)
     assert current_estimate(second) is None
     assert [each.start_s is None for each in shown.values()] == [False]
+
+
+def scored(error_s: float) -> None:
+    """Store the scores of jobs that waited longer than simulated by some seconds."""
+    for number in range(40):
+        one = factories.job(state="running", name=f"scored-{number}", placed_s=NOW_S - 1.0)
+        simulated, made_s = [10.0 * number] * 4, NOW_S - 6000.0
+        StartEstimate.objects.create(
+            job_id=one.id, kind="k", made_s=made_s, ahead=0, simulated_s=simulated,
+            placed_s=made_s + simulated[0] + error_s, is_open=False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("start_s", "latest_s"), [(NOW_S + 700.0, 700.0), (NOW_S - 1.0, 7000.0)], ids=["due", "late"]
+)
+def test_a_job_is_predicted_to_start_by_its_reserved_start_unless_that_is_late(
+    start_s: float, latest_s: float
+) -> None:
+    first, second, third = busy_server()
+    runs_for(first, 1000.0, 500.0)
+    scored(5000.0)
+    unit = ResourceUnit.objects.get()
+    Reservation.objects.create(
+        job_id=second.id, unit_ids=[unit.id], made_s=NOW_S, start_s=start_s, promised_s=start_s
+    )
+    estimate()
+    (found,), (other,) = estimates(second), estimates(third)
+    assert found.p50_s is not None
+    assert found.p90_s is not None
+    assert other.p50_s is not None
+    assert found.p50_s <= found.p90_s <= NOW_S + latest_s
+    assert (found.p90_s > NOW_S + 4000.0) is (start_s < NOW_S)
+    assert other.p50_s > NOW_S + 4000.0

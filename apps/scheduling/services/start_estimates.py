@@ -177,7 +177,11 @@ def _estimates(facts: QueueFacts, starts: Starts, scored: Scored, now_s: float) 
         class_of(group.kind, group.units) for group in facts.groups for _ in range(group.jobs)
     ]
     simulated = _waits(starts)
-    corrected = now_s + calibrate(simulated, scored)
+    waits = calibrate(simulated, scored)
+    # the errors of other jobs delay no start that is reserved
+    is_known = np.isfinite(simulated[:, :1])
+    waits = np.where(is_known, np.minimum(waits, facts.reserved_s[:, None]), waits)
+    corrected = now_s + waits
     order = np.argsort(corrected[:, 1], kind="stable")  # by p50, as it is shown
     ahead = np.empty(order.size, dtype=np.int64)
     ahead[order] = np.arange(order.size)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Ints, Snapshot
+from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.sizing.run_time import RunTime
@@ -112,6 +112,8 @@ class QueueFacts:
     Attributes
     ----------
     group_of : index of the last group of each shape
+    reserved_s : (n,) seconds until the reserved start of each job; infinite: it has no
+        reservation, or its start is late
     """
 
     pools: FreeUnits
@@ -119,6 +121,7 @@ class QueueFacts:
     running: Sequence[RunningJob]
     jobs: Sequence[UUID]
     group_of: Mapping[UUID, int]
+    reserved_s: Floats
 
 
 def queue_facts(
@@ -156,13 +159,20 @@ def queue_facts(
         _group(shape, i, rows[shape.platforms, shape.labels], pools)
         for i, shape in enumerate(shapes)
     ]
+    jobs = [job for shape in shapes for job in shape.jobs]
     return QueueFacts(
         pools=pools,
         groups=groups,
         running=_running(holdings, unit_pool, snapshot.topology.unit_id),
-        jobs=[job for shape in shapes for job in shape.jobs],
+        jobs=jobs,
         group_of={shape.key: i for i, shape in enumerate(shapes)},
+        reserved_s=_reserved(jobs, reservations, now_s),
     )
+
+
+def _reserved(jobs: Sequence[UUID], reservations: Sequence[Reservation], now_s: float) -> Floats:
+    starts = {each.job: each.start_s - now_s for each in reservations if each.start_s > now_s}
+    return np.array([starts.get(job, math.inf) for job in jobs], dtype=np.float64)
 
 
 def _with_holders(
