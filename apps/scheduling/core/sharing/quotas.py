@@ -105,7 +105,7 @@ def allowance(
     units = max(own.guaranteed - own.used, free - claimed, 0) if claimed else None
     detail = (
         f"project {own.name} uses {own.used} units and {own.guaranteed} are guaranteed;"
-        f" other projects claim {claimed} of the {free} free units"
+        f" other projects claim {_of_free(claimed, free)}"
     )
     left = None if own.limit is None else max(0, own.limit - own.used)
     if left is not None and (units is None or left < units):
@@ -115,6 +115,12 @@ def allowance(
         units = max(0, units - kept)
         detail += f"; {kept} units are kept for a job that has waited long"
     return Allowance(units, detail)
+
+
+def _of_free(claimed: int, free: int) -> str:
+    if claimed > free:
+        return f"{claimed} units, and {free} are free"
+    return f"{claimed} of the {free} free units"
 
 
 def after_preemption(

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.scheduling.core.sharing.quotas import Standing, WaitingGang, allowance, lent
+from apps.scheduling.core.sharing.quotas import (
+    Standing,
+    WaitingGang,
+    allowance,
+    beyond_limit,
+    lent,
+)
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -40,7 +46,7 @@ def test_a_borrower_gets_nothing_while_lenders_reclaim() -> None:
     assert found.units == 0
     assert found.detail == (
         "project a uses 20 units and 10 are guaranteed;"
-        " other projects claim 10 of the 0 free units"
+        " other projects claim 10 units, and 0 are free"
     )
     assert allowance(standings, B, 0).covers(10)
     assert allowance(standings, A, 10).units == 0, "what a returns goes to b"
@@ -53,6 +59,19 @@ def test_a_limit_bounds_what_is_borrowed(limit: int | None, units: int | None) -
     assert found.units == units
     assert ("of at most" in found.detail) == (limit is not None)
     assert (found.covers(2), found.covers(90)) == (units != 0, units is None)
+
+
+@pytest.mark.parametrize(
+    ("free", "ending"),
+    [
+        (49, "other projects claim 48 of the 49 free units"),
+        (48, "other projects claim 48 of the 48 free units"),
+        (16, "other projects claim 48 units, and 16 are free"),
+    ],
+)
+def test_a_refusal_compares_claimed_and_free_units(free: int, ending: str) -> None:
+    standings = {A: Standing("a"), B: Standing("b", 48, waiting=48)}
+    assert allowance(standings, A, free).detail.endswith(ending)
 
 
 def test_a_project_without_a_guarantee_borrows_only() -> None:
