@@ -43,6 +43,9 @@ from apps.workloads.core.targets import (
 )
 
 SHOWN_CANDIDATES: Final = 8
+FEWER_UNITS: Final = (
+    "Request fewer units, or ask an administrator to raise the maximum of the project."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +95,7 @@ class DryRunResult:
     run : predicted run time; None = unknown
     request : that a policy decided on; None = none did
     longest_wait_s : cluster seconds that the job may wait for better units; 0 = not for these
+    next_action : what the user can do; "" = what the meaning of the reason says
     """
 
     outcome: str
@@ -119,6 +123,7 @@ class DryRunResult:
     run: RunTime | None = None
     request: Request | None = None
     longest_wait_s: float = 0.0
+    next_action: str = ""
 
 
 def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
@@ -303,12 +308,13 @@ def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
 
 
 def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
-    summary = f"The job would wait: {refused.detail or refused.reason.value}."
+    verb = "could never start" if refused.is_beyond_limit else "would wait"
+    summary = f"The job {verb}: {refused.detail or refused.reason.value}."
     if refused.waits_for_better:
         summary += f" After {longest_s:,.0f} s of cluster time it takes any unit that is free."
     return DryRunResult(
-        outcome="infeasible" if refused.reason.is_permanent else "waits",
-        feasible=not refused.reason.is_permanent,
+        outcome="infeasible" if refused.is_permanent else "waits",
+        feasible=not refused.is_permanent,
         reason=refused.reason.value,
         summary=summary,
         units=sized.units,
@@ -322,6 +328,7 @@ def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
         dropped=refused.dropped,
         snapshot=refused.sequence,
         longest_wait_s=longest_s if refused.waits_for_better else 0.0,
+        next_action=FEWER_UNITS if refused.is_beyond_limit else "",
     )
 
 

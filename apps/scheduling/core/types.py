@@ -284,7 +284,10 @@ class Placed:
 class Refused:
     """The reason why no unit was chosen, and the number of units each filter rejected.
 
-    ``waits_for_better`` : units are free, but not good enough until its patience ends
+    Attributes
+    ----------
+    waits_for_better : units are free, but not good enough until its patience ends
+    is_beyond_limit : it needs more units at once than its project may ever use
     """
 
     job: str
@@ -297,6 +300,12 @@ class Refused:
     sequence: int = 0
     also: tuple[RefusalReason, ...] = field(default=())
     waits_for_better: bool = False
+    is_beyond_limit: bool = False
+
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the job can only be placed if the request, the cluster or its quota changes."""
+        return self.reason.is_permanent or self.is_beyond_limit
 
 
 class Policy(Protocol):

@@ -13,7 +13,7 @@ from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.reservations.gangs import fits_when_empty
-from apps.scheduling.core.sharing.quotas import WaitingGang, allowance
+from apps.scheduling.core.sharing.quotas import WaitingGang, allowance, beyond_limit
 from apps.scheduling.core.types import RefusalReason, Refused
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.quotas import gangs_submitted_until, has_quotas, standings
@@ -74,7 +74,9 @@ def within_quotas(
             taken[project] += units
             free = max(0, free - units + claimed)
         elif fits_when_empty(each.request, snapshot, facts):
-            refused.append((each, _refused(each, limit.detail, snapshot, left)))
+            never = beyond_limit(own, each.request.min_units)
+            outcome = _refused(each, never or limit.detail, snapshot, left)
+            refused.append((each, replace(outcome, is_beyond_limit=bool(never))))
         else:
             within.append(each)
     return within, refused

@@ -40,6 +40,18 @@ def test_a_project_at_its_maximum_would_wait_with_the_figures(scene: Scene) -> N
     assert answer["start"] is None, "no simulation knows quotas"
 
 
+def test_a_gang_larger_than_the_maximum_of_its_project_is_infeasible(scene: Scene) -> None:
+    build("a", "b")
+    quota("vision", limit=3)
+    answer, stored = scene.check(body(scene, 4)), scene.submit(body(scene, 4))
+    never = "the job needs 4 units at once, and project vision may use at most 3"
+    assert (answer["outcome"], answer["feasible"]) == ("infeasible", False)
+    assert answer["summary"] == f"The job could never start: {never}."
+    assert answer["next_action"].startswith("Request fewer units")
+    assert (stored.state, stored.reason_code) == ("queued", "QuotaExceeded")
+    assert stored.reason_message == never
+
+
 def test_a_borrower_would_wait_while_another_project_claims_its_guarantee(scene: Scene) -> None:
     build("a", "b")
     quota("vision", 2)

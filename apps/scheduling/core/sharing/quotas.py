@@ -123,6 +123,20 @@ def _of_free(claimed: int, free: int) -> str:
     return f"{claimed} of the {free} free units"
 
 
+def beyond_limit(project: Standing, units: int) -> str:
+    """Return why a job that needs some units at once can never start; empty if it can.
+
+    Only a smaller job or a higher limit helps.
+    """
+    if project.limit is None or units <= project.limit:
+        return ""
+    needs = "1 unit" if units == 1 else f"{units} units"
+    return (
+        f"the job needs {needs} at once, and project {project.name} may use at most"
+        f" {project.limit}"
+    )
+
+
 def after_preemption(
     standings: Mapping[UUID, Standing], stopped: Mapping[UUID, int]
 ) -> dict[UUID, Standing]:

@@ -74,6 +74,21 @@ def test_a_refusal_compares_claimed_and_free_units(free: int, ending: str) -> No
     assert allowance(standings, A, free).detail.endswith(ending)
 
 
+@pytest.mark.parametrize(
+    ("limit", "units", "sentence"),
+    [
+        (None, 130, ""),
+        (130, 130, ""),
+        (120, 130, "the job needs 130 units at once, and project vision may use at most 120"),
+        (0, 1, "the job needs 1 unit at once, and project vision may use at most 0"),
+    ],
+)
+def test_a_job_that_needs_more_units_at_once_than_the_maximum_can_never_start(
+    limit: int | None, units: int, sentence: str
+) -> None:
+    assert beyond_limit(Standing("vision", 0, limit, used=11), units) == sentence
+
+
 def test_a_project_without_a_guarantee_borrows_only() -> None:
     standings = {A: Standing("a"), B: Standing("b", 20, waiting=20)}
     assert [allowance(standings, A, free).units for free in (30, 20, 5)] == [10, 0, 0]
