@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from io import StringIO
+from itertools import count
 from threading import Event, Lock, Thread
 from typing import Any, Final
 from uuid import UUID
@@ -74,6 +75,7 @@ class Storm:
         self.report = StormReport()
         self._seed, self._over, self._calm = seed, Event(), Event()
         self._lock, self._accepted, self._deleted = Lock(), set[UUID](), set[UUID]()
+        self._changes = count()  # of jobs
         self._emulators: dict[str, Emulator] = {}
         _build_cluster()
         user = create_user(username="storm", password=None, role=Role.OPERATOR)
@@ -223,7 +225,14 @@ class Storm:
         elif rng.random() < 0.4:
             self._request("post", f"/jobs/{key}/cancel/")
         else:
-            self._request("patch", f"/jobs/{key}/", {"metadata": {"labels": {"a": "b"}}})
+            self._update(key, rng)
+
+    def _update(self, key: UUID, rng: np.random.Generator) -> None:
+        """Change the label of a job, and sometimes its priority; equal values write nothing."""
+        body: dict[str, Any] = {"metadata": {"labels": {"change": str(next(self._changes))}}}
+        if rng.random() < 0.3:
+            body["spec"] = {"priority": int(rng.integers(-100, 101))}
+        self._request("patch", f"/jobs/{key}/", body)
 
     # ---- actions of the installation ----
 
