@@ -308,8 +308,8 @@ def _fewer(lighter: ThroughputLatency | None) -> Sequence[Suggestion]:
 
 
 def _refused(sized: Sized, refused: Refused, longest_s: float) -> DryRunResult:
-    verb = "could never start" if refused.is_beyond_limit else "would wait"
-    summary = f"The job {verb}: {refused.detail or refused.reason.value}."
+    verdict = "The job cannot start" if refused.is_permanent else "The job would wait"
+    summary = f"{verdict}: {refused.detail or refused.reason.value}."
     if refused.waits_for_better:
         summary += f" After {longest_s:,.0f} s of cluster time it takes any unit that is free."
     return DryRunResult(

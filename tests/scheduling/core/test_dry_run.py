@@ -93,6 +93,17 @@ def test_constraints_without_a_matching_server_are_infeasible() -> None:
     assert (answer.outcome, answer.reason) == ("infeasible", "NoMatchingServer")
 
 
+def test_a_gang_larger_than_the_cluster_cannot_start() -> None:
+    answer = checked(profile(bytes_rate=1e8), units=5000, gang=True)
+    assert (answer.outcome, answer.reason) == ("infeasible", "NoMatchingServer")
+    assert answer.summary.startswith("The job cannot start: ")
+
+
+def test_a_job_that_may_start_later_would_wait() -> None:
+    full = loaded(CLUSTER, 1.0, np.random.default_rng(2))
+    assert checked(profile(bytes_rate=1e8), full).summary.startswith("The job would wait: ")
+
+
 def test_best_effort_is_predicted_as_a_share_of_its_input() -> None:
     target = {"kind": "best_effort"}
     answer = checked(profile(bytes_rate=1e8), target=target)
