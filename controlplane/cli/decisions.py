@@ -84,9 +84,23 @@ def _flip_table(found: Mapping[str, Any]) -> str:
 
 
 def _both(found: Mapping[str, Any]) -> str:
-    verdict = "The same units." if found["is_same"] else "Other units."
     rows = [(name, _shown(name, found["before"]), _shown(name, found["after"])) for name in _ROWS]
-    return "\n".join([verdict, columns(("", "AS DECIDED", "CHANGED"), rows)])
+    return "\n".join([_verdict(found), columns(("", "AS DECIDED", "CHANGED"), rows)])
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    before, after = found["before"], found["after"]
+    if before["outcome"] == after["outcome"] == "refused":
+        return "Refused as before." if found["is_same"] else "Refused for another reason."
+    if found["is_same"]:
+        return "The same units."
+    if _units_by_server(before) == _units_by_server(after):
+        return "Other units of the same servers."
+    return "Other units."
+
+
+def _units_by_server(choice: Mapping[str, Any]) -> dict[str, int]:
+    return {each["server"]: each["units"] for each in choice["servers"]}
 
 
 _ROWS: Final = ("policy", "servers", "performance", "own", "neighbours", "losers", "reason")

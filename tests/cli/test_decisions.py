@@ -1,6 +1,7 @@
 """The verbs of `berth decision`."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from apps.accounts.models import User
 from apps.inventory.models import Server
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.services.agent import make_agent
+from controlplane.cli.decisions import _verdict
 from controlplane.cli.errors import Exit
 from tests import factories
 from tests.cli.conftest import Berth
@@ -80,6 +82,34 @@ def test_a_decision_is_made_again_with_changes(berth: Berth, decided: Decision) 
     code, out, _ = berth("decision", "redecide", key, "--set", "spread=0", "--json")
     assert (code, json.loads(out)["after"]["policy"]) == (Exit.OK, "expected")
     assert "change at least one field" in berth("decision", "redecide", key)[2]
+
+
+REFUSED = {"outcome": "refused", "reason": "NoFreeUnit", "servers": []}
+
+
+def on(units: int, server: str) -> dict[str, Any]:
+    servers = [{"server": server, "platform": "A", "units": units}]
+    return {"outcome": "placed", "reason": "", "servers": servers}
+
+
+@pytest.mark.parametrize(
+    ("is_same", "before", "after", "expected"),
+    [
+        (True, on(2, "a"), on(2, "a"), "The same units."),
+        (False, on(2, "a"), on(2, "a"), "Other units of the same servers."),
+        (False, on(2, "a"), on(1, "a"), "Other units."),
+        (False, on(2, "a"), on(2, "b"), "Other units."),
+        (True, REFUSED, REFUSED, "Refused as before."),
+        (False, REFUSED, {**REFUSED, "reason": "CapacityShort"}, "Refused for another reason."),
+    ],
+)
+def test_the_verdict_names_what_differs(
+    is_same: bool,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    expected: str,
+) -> None:
+    assert _verdict({"is_same": is_same, "before": before, "after": after}) == expected
 
 
 def test_flips_are_listed(berth: Berth, decided: Decision) -> None:
