@@ -15,6 +15,7 @@ from apps.scheduling.models import AdmissionState, Decision, Reservation
 from apps.scheduling.selectors.waits import admission_now, requested_per_s
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.replay import replay
 from apps.workloads.models import Application, Job, WaitingShape
 from tests import factories
 from tests.scheduling.world import build, known, state_and_reason, waiting
@@ -79,6 +80,9 @@ def test_a_job_waits_for_expected_units_until_its_bound() -> None:
     assert decision.dropped == {"busy": 3, "admission": 1}
     late.refresh_from_db()
     assert late.reason_message.startswith("1 of 2 free units; the others are expected within 9")
+    assert replay(decision.pk).detail == (
+        "it was decided by the admission control, before a policy examined any server"
+    )
     at(now_s + 95.0)
     decide(by)
     assert state_and_reason(late)[0] == "queued"

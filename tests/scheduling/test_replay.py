@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from apps.accounts.models import Project
 from apps.execution.services.retention import execution_kinds
 from apps.inventory.core.backends import SLURM
 from apps.inventory.core.cluster_file import RackSpec
@@ -409,6 +410,16 @@ def test_a_decision_by_sizing_says_so() -> None:
     job = waiting(known(), target={"kind": "completion_time", "seconds": 0.001})
     work(make_agent("agent-1"))
     assert "decided by sizing" in replayed(job).detail
+
+
+def test_a_decision_by_the_quota_says_so() -> None:
+    build("a")
+    job = waiting(known(), **BEST_EFFORT)
+    Project.objects.filter(pk=job.project_id).update(max_units=0)
+    work(make_agent("agent-1"))
+    assert replayed(job).detail == (
+        "it was decided by the quota of the project, before any server was examined"
+    )
 
 
 def test_batches_and_checkpoints_are_kept_for_the_replay_days(settings: Settings) -> None:

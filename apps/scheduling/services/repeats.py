@@ -12,11 +12,12 @@ from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
 from apps.inventory.core.snapshot import Topology
 from apps.scheduling.core import registry
+from apps.scheduling.core.admission.placing import ADMISSION
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.records.batch_inputs import StoredBatch, UnreadableBatchError
 from apps.scheduling.core.reservations.backfill import place_batch
-from apps.scheduling.core.types import Placed, Policy, Refused, Request
+from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.selectors.past import PastCluster, PastFollower, UnknownPastError
 
@@ -161,4 +162,8 @@ def _why_without_batch(decision: Decision) -> str:
         return "its request is no longer stored (BERTH_REPLAY_DAYS)"
     if not decision.snapshot:
         return "it was decided by sizing, before any server was examined"
+    if decision.reason_code == RefusalReason.QUOTA_EXCEEDED:
+        return "it was decided by the quota of the project, before any server was examined"
+    if ADMISSION in decision.dropped:
+        return "it was decided by the admission control, before a policy examined any server"
     return "its request was not stored"

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from apps.inventory.core.snapshot import Snapshot
 from apps.scheduling.core.admission.types import Admitted, Delayed
 from apps.scheduling.core.types import Placed, Pool, Refused, Request
 
+ADMISSION: Final = "admission"  # among the counts of a refusal: units that it kept from the job
 Place = Callable[[Snapshot, Sequence[Request]], list[Placed | Refused]]
 
 
@@ -45,5 +47,5 @@ def refused_as(delayed: Delayed, job: str, snapshot: Snapshot) -> Refused:
     """Return the refusal of a job that waits at admission."""
     busy = int(snapshot.unit_free.size - snapshot.unit_free.sum())
     free = int(snapshot.unit_free.sum())
-    dropped = {"busy": busy, "admission": free}
+    dropped = {"busy": busy, ADMISSION: free}
     return Refused(job, delayed.reason, dropped, detail=delayed.detail, sequence=snapshot.sequence)
