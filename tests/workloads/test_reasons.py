@@ -34,6 +34,10 @@ def test_the_reason_of_a_placement_fits_jobs_of_several_units() -> None:
     assert expected == "Placed where the expected performance is the best of all units that fit."
 
 
+def test_units_are_reserved_for_any_job_that_was_refused_earlier() -> None:
+    assert "for a job that was refused earlier" in MEANINGS[Reason.UNITS_RESERVED].sentence
+
+
 def test_tiers_have_the_documented_order() -> None:
     promised = [
         Reason.INVALID,

@@ -145,7 +145,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     ),
     Reason.UNITS_RESERVED: Meaning(
         7,
-        "The free units are reserved: for a gang that has waited longer, or by a preemption.",
+        "The free units are reserved: for a job that was refused earlier, or by a preemption.",
         "Nothing to do; a job that ends before the other one starts may use them.",
     ),
     Reason.QUOTA_EXCEEDED: Meaning(
