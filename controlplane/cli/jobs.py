@@ -306,11 +306,12 @@ def why(client: BerthClient, args: Namespace) -> int:
     if args.candidates and response["decision"]:
         path = f"/api/v1/decisions/{response['decision']['id']}/candidates/"
         response["candidates"] = client.get(path)
-    print_result(render(response, args.output, _why_table(response)))
+    ceiling = job["spec"]["constraints"].get("max_cost")
+    print_result(render(response, args.output, _why_table(response, ceiling)))
     return Exit.OK
 
 
-def _why_table(response: Mapping[str, Any]) -> str:
+def _why_table(response: Mapping[str, Any], ceiling: float | None = None) -> str:
     lines = [response["summary"] or f"The job is {response['state']}."]
     reason, decision = response["reason"], response["decision"]
     if reason:
@@ -320,20 +321,28 @@ def _why_table(response: Mapping[str, Any]) -> str:
         lines.append(f"  next: {reason['next_action']}")
     kept = response.get("reservation")
     if kept:
+        units = "1 unit is" if kept["units"] == 1 else f"{kept['units']:,} units are"
         lines.append(
-            f"  {kept['units']:,} units are reserved for it, free by cluster second"
+            f"  {units} reserved for it, free by cluster second"
             f" {kept['start_seconds']:,.0f} at the latest"
         )
     if response.get("start"):
         lines.append(f"  predicted start: {start_text(response['start'])}")
     if decision:
         lines += ["", *_decision_lines(decision)]
+    if decision and ceiling is not None:
+        lines.append(f"  {_cost_text(decision['predicted'].get('cost'), ceiling)}")
     if response.get("diagnosis"):
         lines += ["", *diagnosis_lines(response["diagnosis"])]
     table = response.get("candidates")
     if table:
         lines += ["", _candidate_table(table["results"])]
     return "\n".join(lines)
+
+
+def _cost_text(cost: float | None, ceiling: float) -> str:
+    limit = f"at most {ceiling:,.0f} unit-seconds"
+    return f"cost: {limit}" if cost is None else f"predicted cost: {cost:,.0f} of {limit}"
 
 
 def _decision_lines(decision: Mapping[str, Any]) -> list[str]:

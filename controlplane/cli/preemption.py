@@ -69,11 +69,23 @@ def _about(found: Mapping[str, Any]) -> dict[str, Any]:
         "project": found["project"],
         "priority": found["priority"],
         "state": found["state"],
+        "loss": _losses(found),
         "message": found["message"],
         "decided by": found["decided_by"],
         "overridden": " ".join(each["message"] for each in found["overridden_limits"]),
     }
     return {name: value for name, value in shown.items() if value != ""}
+
+
+def _losses(found: Mapping[str, Any]) -> str:
+    """Return the loss at the time of the proposal, and the present one if it can be applied."""
+    text, check = (
+        f"{found['lost_unit_seconds']:,} unit-seconds when it was proposed",
+        found["check"],
+    )
+    if check is None or not check["can_apply"]:
+        return text
+    return f"{text}, {check['lost_unit_seconds']:,} now"
 
 
 def _check(found: Mapping[str, Any]) -> list[str]:
@@ -96,7 +108,8 @@ def apply(client: BerthClient, args: Namespace) -> int:
         if error.code == Exit.CONFLICT:
             error.next_command = "berth preemption list --state proposed"
         raise
-    text = f"{done['victims']} jobs are being stopped for {done['job_name']}."
+    jobs = "1 job is" if done["victims"] == 1 else f"{done['victims']} jobs are"
+    text = f"{jobs} being stopped for {done['job_name']}."
     print_result(render(done, args.output, text))
     return Exit.OK
 

@@ -324,6 +324,33 @@ def test_a_decision_without_examined_units_has_no_guarantee() -> None:
     assert "best of" not in _why_table(REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("units", "shown"),
+    [(1, "  1 unit is reserved for it, "), (1234, "  1,234 units are reserved for it, ")],
+)
+def test_reserved_units_are_counted(units: int, shown: str) -> None:
+    reason = {"code": "c", "tier": 7, "sentence": "s", "message": "", "also": [],
+              "next_action": "n"}  # fmt: skip
+    kept = {"units": units, "start_seconds": 60.0}
+    assert shown in _why_table({**REFUSED, "reason": reason, "reservation": kept})
+
+
+@pytest.mark.parametrize(
+    ("predicted", "ceiling", "shown"),
+    [
+        ({"cost": 1234.4}, 2000.0, ["  predicted cost: 1,234 of at most 2,000 unit-seconds"]),
+        ({}, 2000.0, ["  cost: at most 2,000 unit-seconds"]),
+        ({"cost": 1234.4}, None, []),
+    ],
+)
+def test_a_cost_is_shown_beside_its_ceiling(
+    predicted: dict[str, float], ceiling: float | None, shown: list[str]
+) -> None:
+    decision = {**REFUSED["decision"], "predicted": predicted}
+    lines = _why_table({**REFUSED, "decision": decision}, ceiling).splitlines()
+    assert [line for line in lines if "cost" in line] == shown
+
+
 def test_candidates_are_shown_by_their_predictions_and_smallest_headroom() -> None:
     predicted = {"speed": 0.5, "own": 0.9, "neighbours": 0.99, "busy": 0.25}
     candidate = {"server": "s1", "verdict": "chosen", "quality": None, "closeness": 0.7}

@@ -45,9 +45,11 @@ def test_proposals_are_listed_by_state(berth: Berth, number: str) -> None:
 def test_a_proposal_is_shown_and_applied(berth: Berth, number: str) -> None:
     _, text, _ = berth("preemption", "show", number)
     assert "Without it, 2 units are missing." in text
+    check = json.loads(berth("preemption", "show", number, "--json")[1])["check"]
+    assert f"240 unit-seconds when it was proposed, {check['lost_unit_seconds']:,} now\n" in text
     assert f"to apply it: berth preemption apply {number}\n" in text
     code, text, _ = berth("preemption", "apply", number)
-    assert (code, text) == (Exit.OK, "1 jobs are being stopped for urgent.\n")
+    assert (code, text) == (Exit.OK, "1 job is being stopped for urgent.\n")
     assert launch_of(PreemptionProposal.objects.get().preview[0]["id"]).cancel_requested
     assert "decided by  olga" in berth("preemption", "show", number)[1]
 
