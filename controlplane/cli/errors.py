@@ -109,12 +109,14 @@ def from_problem(
     """Return the error for a problem response (RFC 9457) to a request for ``path``."""
     code = _BY_CODE.get(str(problem.get("code")), _BY_STATUS.get(status, Exit.FAILED))
     detail = str(problem.get("detail", ""))
-    errors = tuple(
-        f"{error.get('pointer') or '/'}: {error.get('detail', '')}"
+    fields = [
+        (error.get("pointer") or "/", error.get("detail", ""))
         for error in problem.get("errors", ())
         if isinstance(error, dict)
-    )
-    if detail in errors:  # the detail repeats the only field error
+    ]
+    errors = tuple(f"{name}: {text}" for name, text in fields)
+    # the detail repeats the only error, of a field or of a query parameter
+    if detail in errors or detail in [f"{name} {text}." for name, text in fields]:
         detail = ""
     return CliError(
         str(problem.get("title") or f"the server returned status {status}"),

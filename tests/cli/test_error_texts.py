@@ -78,6 +78,13 @@ def test_a_single_field_error_is_printed_once() -> None:
     assert from_problem(422, problem, "").text() == "berth: T\n  /tasks: too low"
 
 
+def test_an_invalid_query_parameter_is_printed_once() -> None:
+    sentence = "must be at most 500, not '1000'"
+    error = {"pointer": "limit", "detail": sentence}
+    problem = {"title": "T", "detail": f"limit {sentence}.", "errors": [error]}
+    assert from_problem(400, problem, "").text() == f"berth: T\n  limit: {sentence}"
+
+
 @pytest.mark.parametrize("verb", ["list", "servers"])
 def test_a_limit_of_zero_is_refused(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

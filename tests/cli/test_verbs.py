@@ -72,7 +72,7 @@ def test_the_queue_is_filtered_before_its_limit(
     assert message == ""
     code, _, message = berth("queue", "--reason", "Absent")
     assert code != Exit.OK
-    assert "reason must be one of Invalid, Held" in message
+    assert "  reason: must be one of Invalid, Held" in message
     monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 10)
     message = berth("queue", "--limit", "1")[2]
     assert message == "1 of 4 waiting jobs are shown: those that start soonest.\n"
