@@ -308,6 +308,13 @@ SELECT count(*) FROM (SELECT name FROM workloads_job ORDER BY created_at DESC, i
 """
 
 
+def is_visible_project(principal: Principal, name: str) -> bool:
+    """Return True if there is a project with this name whose jobs the caller may see."""
+    if principal.sees_everything():
+        return Project.objects.filter(name=name).exists()
+    return name in {known for known, _ in principal.projects.values()}
+
+
 def in_project(name: str) -> Q:
     """Return the condition that a job belongs to the project with this name."""
     return Q(project=Project.objects.filter(name=name).values("pk")[:1])

@@ -11,6 +11,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership, Project, User
 from apps.workloads.models import Job
 from tests import factories
+from tests.api.conftest import Speak
 from tests.api.samples import short
 
 JOBS, BATCHES = "/api/v1/jobs/", "/api/v1/batches/"
@@ -87,6 +88,36 @@ def test_a_caller_without_projects_is_told_so(api: APIClient, submitter: User) -
     Membership.objects.all().delete()
     (problem,) = api.post(JOBS, short()).json()["errors"]
     assert problem["detail"] == "must be one of your projects: none"
+
+
+LISTS = ("jobs", "arrays", "batches", "queues")
+
+
+@pytest.mark.parametrize("route", LISTS)
+@pytest.mark.parametrize("name", ["nosuch", "elsewhere"])
+def test_a_filter_by_a_project_that_is_not_visible_is_refused(
+    api: APIClient, stranger: User, route: str, name: str
+) -> None:
+    response = api.get(f"/api/v1/{route}/?project={name}")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
+    assert response.json()["detail"] == (
+        f"project must be a project that you may see, not '{name}'."
+    )
+
+
+@pytest.mark.parametrize("route", LISTS)
+def test_an_operator_filters_by_any_project_that_exists(
+    operator: User, stranger: User, as_user: Speak, route: str
+) -> None:
+    factories.cluster()
+    listing = as_user(operator)
+    assert listing.get(f"/api/v1/{route}/?project=elsewhere").status_code == 200
+    assert listing.get(f"/api/v1/{route}/?project=nosuch").status_code == 400
+
+
+def test_jobs_of_a_project_that_is_not_visible_are_not_cancelled(api: APIClient) -> None:
+    response = api.post("/api/v1/jobs/cancel/?project=nosuch", {"expect": 0})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_parameter")
 
 
 def test_the_submit_page_lists_projects_that_accept_jobs(

@@ -29,7 +29,7 @@ from apps.scheduling.selectors.waits import (
     start_scores,
     waiting_jobs,
 )
-from apps.workloads.api.job_views import visible_job
+from apps.workloads.api.job_views import check_project_filter, visible_job
 from apps.workloads.core.reasons import Reason
 from apps.workloads.selectors import visible_projects
 
@@ -190,10 +190,12 @@ class QueueView(ApiView):
     )
     def get(self, request: Request) -> Response:
         """List the waiting jobs with one reason each and predicted starts, at most 10,000."""
+        project = _given(request, "project", read_text)
+        check_project_filter(request)
         projects, now_s = visible_projects(principal_of(request)), cluster_now()
         waiting = waiting_jobs(
             projects,
-            project=_given(request, "project", read_text),
+            project=project,
             reason=_given(request, "reason", lambda value: read_word(value, [*Reason])),
         )
         return answer(

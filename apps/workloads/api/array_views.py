@@ -28,7 +28,12 @@ from apps.workloads.api.batch_serializers import (
     JobArrayDetailSerializer,
     JobArraySerializer,
 )
-from apps.workloads.api.job_views import MAX_BODY_BYTES, notify_agents, require_key
+from apps.workloads.api.job_views import (
+    MAX_BODY_BYTES,
+    check_project_filter,
+    notify_agents,
+    require_key,
+)
 from apps.workloads.api.representations import represent_array
 from apps.workloads.api.serializers import CancelledSerializer
 from apps.workloads.api.submission import caller_as_user, choose_project
@@ -55,6 +60,7 @@ class ArrayList(ListView):
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Batch]:
         """Return the arrays the caller may see."""
+        check_project_filter(request)
         return selectors.visible_arrays(principal_of(request))
 
     def represent(self, row: Batch) -> dict[str, Any]:

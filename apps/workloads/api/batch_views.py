@@ -37,7 +37,12 @@ from apps.workloads.api.batch_serializers import (
     BatchSerializer,
 )
 from apps.workloads.api.bulk import Bulk, submit_batch
-from apps.workloads.api.job_views import cancel_matching, notify_agents, require_key
+from apps.workloads.api.job_views import (
+    cancel_matching,
+    check_project_filter,
+    notify_agents,
+    require_key,
+)
 from apps.workloads.api.representations import represent_batch
 from apps.workloads.api.serializers import CancelledSerializer, ExpectSerializer
 from apps.workloads.api.submission import (
@@ -72,6 +77,7 @@ class BatchList(ListView):
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Batch]:
         """Return the batches the caller may see."""
+        check_project_filter(request)
         return selectors.visible_batches(principal_of(request))
 
     def represent(self, row: Batch) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from apps.common.api.queries import (
     choices,
     exact,
     flag,
+    invalid_parameter,
     label,
     moment,
     read_float,
@@ -146,6 +147,7 @@ class JobList(ListView):
 
     def rows(self, request: Request, query: ListQuery, **kwargs: Any) -> QuerySet[Job]:
         """Return the jobs the caller may see."""
+        check_project_filter(request)
         return selectors.visible_jobs(principal_of(request))
 
     def represent(self, row: Job) -> dict[str, Any]:
@@ -186,6 +188,19 @@ def require_key(request: Request, project_id: UUID) -> None:
             ProblemCode.KEY_REQUIRED,
             "Service accounts of this project must send an Idempotency-Key.",
         )
+
+
+def check_project_filter(request: Request) -> None:
+    """Check that the query names a project that the caller may see, or none.
+
+    Raises
+    ------
+    ProblemError : the caller may not see it, or it does not exist.
+    """
+    name = request.query_params.get("project")
+    if name is not None and not selectors.is_visible_project(principal_of(request), name):
+        sentence = f"must be a project that you may see, not {name!r:.60}"
+        raise invalid_parameter("project", sentence)
 
 
 def visible_job(request: Request, job_id: UUID) -> Job:
@@ -348,6 +363,7 @@ class JobsCancel(ApiView):
         query = read_list_query(request.query_params, JOB_FILTERS)
         if not query.given:
             raise ProblemError(ProblemCode.INVALID_PARAMETER, "Give at least one filter.")
+        check_project_filter(request)
         return Response(cancel_matching(request, query.where, expect))
 
 
