@@ -1,7 +1,6 @@
 """The verbs of `berth app`: applications, their profiles and overrides."""
 
-import math
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from controlplane.cli.output import (
     render,
     scaled,
 )
-from controlplane.cli.verbs import Verbs, positive_int
+from controlplane.cli.verbs import Verbs, finite_number, positive_int
 
 APPLICATIONS: Final = "/api/v1/applications/"
 SHOWN_CHANGES: Final = 12
@@ -49,20 +48,10 @@ def _add_override_options(parser: ArgumentParser) -> None:
     add("application", help="id or name")
     add("matrix", nargs="?", help="e.g. tolerated; without it, lists the overrides in force")
     add("column", nargs="?", help="e.g. llc_capacity")
-    add("value", nargs="?", type=_finite_number, help="in the unit of the matrix")
+    add("value", nargs="?", type=finite_number, help="in the unit of the matrix")
     add("--reason", help="reason, stored with the override")
     add("--preview", action="store_true", help="show which jobs would change; write nothing")
     add("--withdraw", metavar="ID", help="withdraw this override; 'all' withdraws all of them")
-
-
-def _finite_number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ArgumentTypeError(f"must be a finite number, not {text}")
-    return value
 
 
 def list_applications(client: BerthClient, args: Namespace) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.jobfile import guarantee, read_file, seconds, size
-from controlplane.cli.verbs import argument_type, positive_int
+from controlplane.cli.verbs import argument_type, finite_number, positive_int
 
 SCOPES: Final = ("server", "rack", "switch")
 KINDS: Final = ("analytics", "latency_critical", "single_node", "batch")
@@ -77,11 +77,16 @@ def _add_command(parser: ArgumentParser) -> None:
 def _add_target(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")
-    add("--qps", type=float, help="target: queries per second, with --p99")
+    add("--qps", type=finite_number, help="target: queries per second, with --p99")
     add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
-    add("--ips", type=float, help="target: instructions per second")
+    add("--ips", type=finite_number, help="target: instructions per second")
     add("--best-effort", action="store_true", help="no target")
-    add("--max-cost", type=float, metavar="N", help="highest predicted cost, in unit-seconds")
+    add(
+        "--max-cost",
+        type=finite_number,
+        metavar="N",
+        help="highest predicted cost, in unit-seconds",
+    )
 
 
 def _names(text: str) -> list[str]:

@@ -28,7 +28,9 @@ def declare(verbs: Verbs) -> None:
         metavar="PARAMETER=VALUE",
         help="parameter of the policy; may be repeated",
     )
-    parser.add_argument("--share", type=_share_of, default=1.0, help="of the decisions, 0 to 1")
+    parser.add_argument(
+        "--share", type=_share_of, default=1.0, help="of the decisions, 0.001 to 1"
+    )
     parser.add_argument("--until", metavar="TIME", help="end, such as 2026-12-24T18:00:00Z")
     parser = noun.add("list", list_shadows)
     parser.add_argument("--limit", type=positive_int, default=20, help="max number of rows (20)")
@@ -45,7 +47,7 @@ def declare(verbs: Verbs) -> None:
 
 
 def _share_of(text: str) -> float:
-    return number_within(text, 0.0, 1.0)
+    return number_within(text, 0.001, 1.0)
 
 
 def start(client: BerthClient, args: Namespace) -> int:

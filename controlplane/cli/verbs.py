@@ -97,6 +97,17 @@ def number_within(text: str, low: float, high: float, *, unit: str = "") -> floa
     return number
 
 
+def finite_number(text: str) -> float:
+    """Read a number that is neither NaN nor infinite."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"must be a finite number, not {text}")
+    return value
+
+
 def _output_options() -> ArgumentParser:
     options = ArgumentParser(add_help=False)
     options.add_argument("-o", "--output", choices=FORMATS, default="table")

@@ -64,6 +64,12 @@ def test_a_revoked_token_is_useless_at_once(api: APIClient) -> None:
     assert api.delete(f"{TOKENS}{created['id']}/").status_code == 404
 
 
+def test_a_token_that_expires_in_the_past_names_its_time(api: APIClient) -> None:
+    response = api.post(TOKENS, {"name": "t", "expires_at": "2020-01-02T00:00:00Z"})
+    (problem,) = response.json()["errors"]
+    assert problem["detail"] == "must be in the future, not 2020-01-02T00:00:00+00:00"
+
+
 def test_an_expired_token_is_useless(api: APIClient, submitter: User) -> None:
     created = create_token(user=submitter, name="t", expires_at=timezone.now() + timedelta(days=1))
     Token.objects.filter(pk=created.token.pk).update(

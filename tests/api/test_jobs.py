@@ -152,7 +152,9 @@ def test_operators_see_every_project(api: APIClient, operator: User, as_user: Sp
 
 def test_submitting_to_another_project_is_refused(api: APIClient) -> None:
     response = api.post("/api/v1/jobs/", short(project="elsewhere"))
-    assert response.json()["errors"][0]["detail"] == "must be one of your projects: default"
+    assert response.json()["errors"][0]["detail"] == (
+        "must be one of your projects: default, not 'elsewhere'"
+    )
 
 
 def test_a_job_changes_only_where_if_match_holds(api: APIClient) -> None:
@@ -249,9 +251,10 @@ def test_many_jobs_are_cancelled_only_if_the_number_matches(api: APIClient) -> N
         submitted(api, labels={"sweep": "a"})
     submitted(api)
     url = "/api/v1/jobs/cancel/?label=sweep:a"
-    wrong = api.post(url, {"expect": 2})
+    wrong = api.post(url, {"expect": 1})
     right = api.post(url, {"expect": 3})
     assert (wrong.status_code, wrong.json()["code"]) == (409, "count_differs")
+    assert wrong.json()["detail"] == "3 jobs match, but 1 were expected."
     assert right.json() == {"matched": 3, "cancelled": 3}
     assert Job.objects.filter(state="cancelled").count() == 3
 

@@ -161,9 +161,21 @@ DURATION = "must be a number and a unit (ns, us, ms, s, min, m or h), such as 10
         ),
         ("decision redecide x --target abc", f"--target: must be JSON such as {TARGET}: 'abc'"),
         ("shadow start random --set a", "--set: must look like PARAMETER=NUMBER, not 'a'"),
-        ("shadow start random --share 2", "--share: must be a number from 0 to 1, not '2'"),
-        ("shadow start random --share nan", "--share: must be a number from 0 to 1, not 'nan'"),
-        ("shadow start random --share x", "--share: must be a number from 0 to 1, not 'x'"),
+        (
+            "shadow start random --share 0",
+            "--share: must be a number from 0.001 to 1, not '0'",
+        ),
+        *(
+            (f"submit --app a {option} {value}", f"{option}: must be a finite number, not {value}")
+            for option in ("--max-cost", "--qps", "--ips")
+            for value in ("nan", "inf")
+        ),
+        ("shadow start random --share 2", "--share: must be a number from 0.001 to 1, not '2'"),
+        (
+            "shadow start random --share nan",
+            "--share: must be a number from 0.001 to 1, not 'nan'",
+        ),
+        ("shadow start random --share x", "--share: must be a number from 0.001 to 1, not 'x'"),
         ("quota set p --units x", "--units: must be a whole number of at least 0, not 'x'"),
         ("profile --window x", "--window: must be a number of seconds from 0.1 to 60, not 'x'"),
         (

@@ -1,6 +1,6 @@
 """Shadows: a second policy decides on the live decisions, without committing."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -442,6 +442,14 @@ def test_an_invalid_shadow_names_its_field(
         started(**{"share": 0.5, **fields})
     assert [problem.pointer for problem in caught.value.problems] == [pointer]
     assert not Shadow.objects.exists()
+
+
+def test_a_shadow_that_ends_in_the_past_names_its_time() -> None:
+    past = datetime(2020, 1, 2, tzinfo=UTC)
+    with pytest.raises(InvalidInputError) as caught:
+        started(until=past)
+    (problem,) = caught.value.problems
+    assert problem.detail == "must be in the future, not 2020-01-02T00:00:00+00:00"
 
 
 def test_few_shadows_run_at_once(settings: Settings) -> None:

@@ -86,7 +86,8 @@ def create_token(
 
 def _expiry_problems(expires_at: datetime | None, by: Principal | None) -> Iterator[FieldProblem]:
     if expires_at is not None and expires_at <= database_now():
-        yield FieldProblem("/expires_at", "in_the_past", "must be in the future")
+        detail = f"must be in the future, not {expires_at.isoformat()}"
+        yield FieldProblem("/expires_at", "in_the_past", detail)
     latest = None if by is None else by.expires_at
     if expires_at is not None and latest is not None and expires_at > latest:
         detail = f"must not be after the expiry of this token, {latest.isoformat()}"

@@ -85,7 +85,8 @@ def _check(
         detail = f"must be within {MIN_SHARE:g} .. {limit:g} (BERTH_SHADOW_SHARE), not {share:g}"
         problems.append(FieldProblem("/share", "out_of_range", detail))
     if until is not None and until <= now:
-        problems.append(FieldProblem("/until", "out_of_range", "must be in the future"))
+        detail = f"must be in the future, not {until.isoformat()}"
+        problems.append(FieldProblem("/until", "out_of_range", detail))
     if problems:
         raise InvalidInputError(problems)
 

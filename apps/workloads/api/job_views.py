@@ -378,7 +378,7 @@ def cancel_matching(request: Request, where: Any, expect: int) -> dict[str, int]
     with transaction.atomic():
         matching = selectors.jobs_matching(principal, where, limit=expect + 1)
         if len(matching) != expect:
-            count = f"more than {expect}" if len(matching) > expect else str(len(matching))
+            count = max(len(matching), selectors.visible_jobs(principal).filter(where).count())
             raise ProblemError(
                 ProblemCode.COUNT_DIFFERS, f"{count} jobs match, but {expect} were expected."
             )

@@ -47,7 +47,7 @@ def choose_project(
             return Project(pk=project_id, name=known)
     # Not a 404, as the address exists; and do not reveal whether the project exists.
     known_names = _names(principal.projects) or "none"
-    detail = f"must be one of your projects: {known_names}"
+    detail = f"must be one of your projects: {known_names}, not {name!r:.60}"
     raise InvalidInputError([FieldProblem(at, "unknown_value", detail)])
 
 

@@ -1,6 +1,7 @@
 """Job arrays: the indexes of their members, and how many may run at once."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -44,7 +45,8 @@ def parse_array(value: object, *, at: str, max_size: int) -> ArraySpec:
     InvalidInputError : lists all problems. Cost: O(members), never more than ``max_size``.
     """
     if not isinstance(value, Mapping):
-        detail = 'must be an object such as {"indexes": "0-99:2", "limit": 10}'
+        example = '{"indexes": "0-99:2", "limit": 10}'
+        detail = f"must be an object such as {example}, not {value!r:.60}"
         raise InvalidInputError([problem(at, "wrong_type", detail)])
     problems: Problems = [
         problem(f"{at}/{escape(str(name))}", "unknown_field", f"known: {', '.join(_FIELDS)}")
@@ -75,7 +77,7 @@ def _text(value: Mapping[str, Any], at: str, problems: Problems, max_size: int) 
         checked = integer(1, max_size)(size, f"{at}/size", problems)
         return None if checked is None else "0" if checked == 1 else f"0-{checked - 1}"
     if not isinstance(text, str):
-        detail = 'must be text such as "0-99:2,200"'
+        detail = f'must be text such as "0-99:2,200", not {text!r:.60}'
         problems.append(problem(f"{at}/indexes", "wrong_type", detail))
     elif len(text) > MAX_TEXT:
         detail = f"must have at most {MAX_TEXT} characters"
@@ -107,8 +109,10 @@ def _indexes(text: str, at: str, problems: Problems, max_size: int) -> tuple[int
         problems.append(problem(at, "too_many", detail))
         return ()
     indexes = tuple(index for each in ranges for index in each)
-    if len(set(indexes)) < size:
-        problems.append(problem(at, "repeated", "must name each index once"))
+    index, times = Counter(indexes).most_common(1)[0]
+    if times > 1:
+        detail = f"must name each index once; {index} is named {times} times"
+        problems.append(problem(at, "repeated", detail))
     return indexes
 
 

@@ -75,3 +75,18 @@ def test_the_name_of_a_member_ends_with_its_index_and_fits() -> None:
 def test_only_members_get_variables() -> None:
     assert array_variables("a", 0) == {"BERTH_ARRAY_ID": "a", "BERTH_ARRAY_INDEX": "0"}
     assert array_variables(None, None) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "end"),
+    [
+        (["0-3"], ", not ['0-3']"),
+        ({"indexes": 5}, ", not 5"),
+        ({"indexes": "0-3,9,2,2"}, "; 2 is named 3 times"),
+    ],
+)
+def test_a_refusal_names_the_value(value: Any, end: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        indexes(value)
+    (found,) = caught.value.problems
+    assert found.detail.endswith(end)
