@@ -335,6 +335,14 @@ def test_a_placement_is_explained_with_its_candidates(berth: Berth) -> None:
     assert "  8 of 10 eligible units were examined: no other can be better\n" in out
 
 
+def test_why_shows_the_cost_of_a_placement_beside_its_ceiling(berth: Berth) -> None:
+    build_cluster()
+    job = submit(berth, "--max-cost", "500", "--input", "1Gi")
+    place(job)
+    Decision.objects.update(predicted={"cost": 91.2})
+    assert "  predicted cost: 91 of at most 500 unit-seconds\n" in berth("why", job)[1]
+
+
 def test_a_job_below_its_target_is_explained_with_its_suspects(berth: Berth) -> None:
     world = missed(project=factories.project())
     out = berth("why", str(world.job.id))[1]
