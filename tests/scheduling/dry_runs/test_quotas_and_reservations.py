@@ -46,7 +46,7 @@ def test_a_gang_larger_than_the_maximum_of_its_project_is_infeasible(scene: Scen
     answer, stored = scene.check(body(scene, 4)), scene.submit(body(scene, 4))
     never = "the job needs 4 units at once, and project vision may use at most 3"
     assert (answer["outcome"], answer["feasible"]) == ("infeasible", False)
-    assert answer["summary"] == f"The job could never start: {never}."
+    assert answer["summary"] == f"The job cannot start: {never}."
     assert answer["next_action"].startswith("Request fewer units")
     assert (stored.state, stored.reason_code) == ("queued", "QuotaExceeded")
     assert stored.reason_message == never
