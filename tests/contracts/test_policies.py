@@ -220,6 +220,18 @@ def test_a_unit_larger_than_any_server_is_refused_permanently(policy: Policy) ->
     assert outcome.reason is RefusalReason.NO_MATCHING_SERVER
 
 
+@pytest.mark.parametrize("bounds", [{"gang": True}, {"locality": Within.RACK}])
+def test_a_job_whose_memory_no_idle_cluster_has_is_refused_permanently(
+    policy: Policy, bounds: dict[str, Any]
+) -> None:
+    cluster = idle(topology((4, 4), racks=1))
+    memory = 2 * SHARE[0]
+    demands = [request(units, unit_memory_bytes=memory, **bounds) for units in (4, 5)]
+    fits, lacks = (place(policy, cluster, each)[0] for each in demands)
+    assert isinstance(fits, Placed)
+    assert lacks.reason is RefusalReason.NO_MATCHING_SERVER
+
+
 @pytest.mark.parametrize("within", list(Within))
 def test_locality_keeps_the_units_together(policy: Policy, within: Within) -> None:
     cluster = topology((8,) * 20, racks=5, switches=SWITCHES)

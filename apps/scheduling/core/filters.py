@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.cluster.capacity import SLACK, requested_per_unit
+from apps.scheduling.core.cluster.capacity import most_that_fit, requested_per_unit
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import Request, Within
 
@@ -72,12 +72,9 @@ def by_constraints(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
 def room(state: BatchState, request: Request) -> Shorts:
     """(S,) int32 number of units of the request that fit on each server."""
     requested = requested_per_unit(request)
-    vectors = np.where(requested > 0, requested, state.facts.share) * (1.0 - SLACK)
-    limit = float(request.units)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fitting = np.where(vectors > 0, np.floor(state.server_free / vectors), limit).min(axis=1)
-    by_capacity = np.clip(fitting, 0, limit).astype(np.int32)
-    return np.minimum(state.free_count, by_capacity)
+    vectors = np.where(requested > 0, requested, state.facts.share)
+    fitting = most_that_fit(vectors, state.server_free, request.units)
+    return np.minimum(state.free_count, fitting)
 
 
 def _roomy(state: BatchState, request: Request, fitting: Shorts) -> Bools:

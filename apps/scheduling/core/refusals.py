@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from apps.inventory.core.snapshot import Bools, Ints, Shorts
+from apps.inventory.core.snapshot import Bools, Shorts, Topology
 from apps.scheduling.core.batch_state import BatchState
-from apps.scheduling.core.cluster.capacity import fits, unit_vectors
+from apps.scheduling.core.cluster.capacity import SLACK, equal_share, unit_vectors, units_when_idle
 from apps.scheduling.core.cluster.places import first_of_each, place_of
 from apps.scheduling.core.filters import Eligibility
 from apps.scheduling.core.types import RefusalReason, Refused, Request
@@ -24,21 +24,23 @@ DETAILS = {
 }
 EXCLUDED = "all free units of the matching servers are on excluded servers"
 OUTSIDE = f"{EXCLUDED} or outside the job's pool"
+RESOURCES = ("memory", "network", "storage")
 
 
 def refused(
     state: BatchState, request: Request, eligibility: Eligibility, *, examined: int, seed: int
 ) -> Refused:
     """Return the refusal of a request. O(S)."""
-    matching = _matching(state, request)
-    held = _most_units(state, request, matching)
+    topology = state.snapshot.topology
+    sizes = _sizes(state, request)
+    held = _most_units(topology, request, sizes)
     if held < request.units:
         reason = RefusalReason.NO_MATCHING_SERVER
     else:
-        reason = _reason(state, request, eligibility, matching)
+        reason = _reason(state, request, eligibility, sizes > 0)
     detail = DETAILS[reason]
     if 0 < held < request.units:
-        detail = _too_wide(request, held)
+        detail = _too_wide(request, _available(topology, request, sizes, held))
     elif reason is RefusalReason.NO_FREE_UNIT and "excluded" in eligibility.dropped:
         detail = EXCLUDED if request.pool is None else OUTSIDE
     return Refused(
@@ -70,13 +72,12 @@ def gains_little(
     )
 
 
-def _matching(state: BatchState, request: Request) -> Bools:
-    """(S,) whether a server has the requested platform, labels and capacity of a unit."""
+def _sizes(state: BatchState, request: Request) -> Shorts:
+    """(S,) units of the job that each server holds if idle; 0 of another platform or label."""
     topology = state.snapshot.topology
     platforms = state.facts.allowed(request.platforms)[topology.server_platform]
-    servers = np.arange(topology.server_id.size, dtype=np.int32)
-    shape = fits(unit_vectors(topology, servers, request), topology.server_capacity)
-    return platforms & state.facts.labelled(request.labels) & shape
+    matching = platforms & state.facts.labelled(request.labels)
+    return np.where(matching, units_when_idle(topology, request), 0)
 
 
 def _reason(
@@ -96,10 +97,9 @@ def _reason(
     return RefusalReason.SPREAD_SHORT if request.spread else RefusalReason.CAPACITY_SHORT
 
 
-def _most_units(state: BatchState, request: Request, matching: Bools) -> int:
-    """Return the units that the matching servers could give the job if all were idle and open."""
-    topology = state.snapshot.topology
-    sizes = np.where(matching, topology.server_units, 0)
+def _most_units(topology: Topology, request: Request, sizes: Shorts) -> int:
+    """Return the units that servers of these sizes (S,) could give the job if all were open."""
+    matching = sizes > 0
     if request.locality is not None:
         if request.spread is not None:
             sizes = _one_of_each(place_of(topology, request.spread), matching)
@@ -112,23 +112,35 @@ def _most_units(state: BatchState, request: Request, matching: Bools) -> int:
     return int(sizes.sum())
 
 
-def _one_of_each(places: Shorts, matching: Bools) -> Ints:
+def _one_of_each(places: Shorts, matching: Bools) -> Shorts:
     """(S,) 1 for the first matching server of each place, else 0."""
     servers = np.flatnonzero(matching)
-    counts = np.zeros(places.size, dtype=np.int64)
+    counts = np.zeros(places.size, dtype=np.int32)
     counts[servers[first_of_each(places[servers])]] = 1
     return counts
 
 
-def _too_wide(request: Request, held: int) -> str:
-    """Say what limits the units of a job that is larger than ``held``."""
+def _available(topology: Topology, request: Request, sizes: Shorts, held: int) -> str:
+    """Say how many units of the job there are, and of what there is too little for more."""
+    if _most_units(topology, request, np.where(sizes > 0, topology.server_units, 0)) == held:
+        return str(held)
+    servers = np.arange(sizes.size, dtype=np.int32)
+    exceeded = unit_vectors(topology, servers, request) > equal_share(topology) * (1.0 + SLACK)
+    scarce = [RESOURCES[i] for i in np.flatnonzero(exceeded[sizes > 0].any(axis=0))]
+    return f"{' and '.join(scarce)} for {held}"
+
+
+def _too_wide(request: Request, available: str) -> str:
+    """Say what limits the units of a job that is larger than what is ``available``."""
     if request.locality is not None:
-        place = f"the largest matching {request.locality.value} has {held}"
+        place = f"the largest matching {request.locality.value} has {available}"
         each = "" if request.spread is None else f", with a {request.spread.value} each"
         return f"all {request.units} units must share one {request.locality.value}{each}: {place}"
     if request.spread is not None:
         return (
             f"each of the {request.units} units needs a {request.spread.value} of its own,"
-            f" and only {held} match"
+            f" and only {available} match"
         )
-    return f"the job needs {request.units} units at once, and the matching servers have {held}"
+    return (
+        f"the job needs {request.units} units at once, and the matching servers have {available}"
+    )

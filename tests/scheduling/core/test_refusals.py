@@ -66,6 +66,32 @@ def detail(spec: Request) -> str:
             id="gang",
         ),
         pytest.param(
+            request(6, unit_memory_bytes=2 * SHARE[0], gang=True),
+            "the job needs 6 units at once, and the matching servers have memory for 4",
+            id="memory of a gang",
+        ),
+        pytest.param(
+            request(10, unit_storage_bytes=2 * SHARE[2], unit_network_bps=SHARE[1], gang=True),
+            "the job needs 10 units at once, and the matching servers have storage for 4",
+            id="storage of a gang that lacks units, too",
+        ),
+        pytest.param(
+            request(3, unit_network_bps=2 * SHARE[1], locality=Within.SERVER),
+            "all 3 units must share one server: the largest matching server has network for 2",
+            id="network of one server",
+        ),
+        pytest.param(
+            request(
+                4,
+                unit_memory_bytes=2 * SHARE[0],
+                unit_storage_bytes=2 * SHARE[2],
+                locality=Within.RACK,
+            ),
+            "all 4 units must share one rack:"
+            " the largest matching rack has memory and storage for 3",
+            id="memory and storage of one rack",
+        ),
+        pytest.param(
             request(platforms=frozenset({"Z"})),
             "no server has the requested platform, labels and capacity",
             id="platform",

@@ -46,3 +46,19 @@ def fits(vectors: Floats, free: Floats) -> Bools:
     """Return whether each vector (..., 3) fits into the free capacity (..., 3)."""
     inside: Bools = np.all(vectors * (1.0 - SLACK) <= free, axis=-1)
     return inside
+
+
+def most_that_fit(vectors: Floats, free: Floats, limit: int) -> Shorts:
+    """(S,) int32 how often each vector (S, 3) fits into a free capacity (S, 3), up to a limit."""
+    least = vectors * (1.0 - SLACK)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fitting = np.where(least > 0, np.floor(free / least), limit).min(axis=1)
+    return np.clip(fitting, 0, limit).astype(np.int32)
+
+
+def units_when_idle(topology: Topology, request: Request) -> Shorts:
+    """(S,) int32 number of units of the request that fit on each server if it is idle."""
+    servers = np.arange(topology.server_id.size, dtype=np.int32)
+    vectors = unit_vectors(topology, servers, request)
+    by_capacity = most_that_fit(vectors, topology.server_capacity, request.units)
+    return np.minimum(topology.server_units, by_capacity)

@@ -17,7 +17,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors
+from apps.scheduling.core.cluster.capacity import SLACK, unit_vectors, units_when_idle
 from apps.scheduling.core.cluster.conflicts import Vector
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.filters import by_constraints, eligible
@@ -176,16 +176,14 @@ def usable_servers(request: Request, snapshot: Snapshot, facts: TopologyFacts) -
 
 
 def fits_when_empty(request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
-    """Whether the open servers could start a request if all of their units were free.
-
-    They may lack the memory, network or storage of its units even then.
-    """
+    """Whether the open servers could start a request if all of their units were free."""
     topology = snapshot.topology
-    servers = np.flatnonzero(usable_servers(request, snapshot, facts))
-    units = topology.server_units[servers].astype(np.int64)
+    held = units_when_idle(topology, request).astype(np.int64)
+    servers = np.flatnonzero(usable_servers(request, snapshot, facts) & (held > 0))
+    units = held[servers]
     if request.spread is not None:
         _, first = np.unique(place_of(topology, request.spread)[servers], return_index=True)
-        servers, units = servers[first], np.minimum(units[first], 1)
+        servers, units = servers[first], np.ones(first.size, dtype=np.int64)
     groups = place_of(topology, request.locality)[servers].astype(np.int64)
     most = np.bincount(groups, units).max(initial=0.0)
     return bool(most >= request.min_units)

@@ -312,6 +312,13 @@ def test_a_server_with_too_little_capacity_does_not_get_more() -> None:
         (request(2, spread=Within.RACK, gang=True), True),
         (request(3, spread=Within.RACK, gang=True), False),
         (request(1, labels=frozenset({("disk", "ssd")}), gang=True), False),
+        (request(4, unit_memory_bytes=2 * SHARE[0], gang=True), True),
+        (request(5, unit_memory_bytes=2 * SHARE[0], gang=True), False),
+        (request(5, unit_memory_bytes=2 * SHARE[0]), True),
+        (request(1, unit_storage_bytes=3 * SHARE[2]), False),
+        (request(2, unit_network_bps=2 * SHARE[1], locality=Within.SERVER), False),
+        (request(2, unit_network_bps=2 * SHARE[1], locality=Within.RACK), True),
+        (request(3, unit_network_bps=2 * SHARE[1], locality=Within.RACK), False),
     ],
 )
 def test_whether_open_servers_could_hold_a_request(of: Request, fits: bool) -> None:
@@ -321,6 +328,14 @@ def test_whether_open_servers_could_hold_a_request(of: Request, fits: bool) -> N
     assert fits_when_empty(of, snapshot, TopologyFacts(cluster)) is fits
     closed = replace(snapshot, server_open=frozen(np.zeros(4, dtype=np.bool_)))
     assert not fits_when_empty(of, closed, TopologyFacts(cluster))
+
+
+def test_a_place_counts_for_a_spread_job_if_any_of_its_servers_has_the_memory() -> None:
+    cluster = topology((2, 2, 4, 2))  # the third server shares a rack with the first
+    of = request(2, unit_memory_bytes=3 * SHARE[0], spread=Within.RACK, gang=True)
+    assert not fits_when_empty(of, idle(cluster), TopologyFacts(cluster))
+    one = replace(of, units=1)
+    assert fits_when_empty(one, idle(cluster), TopologyFacts(cluster))
 
 
 def test_jobs_that_a_reservation_binds_see_the_memory_of_those_before() -> None:
