@@ -202,7 +202,8 @@ class ArqAdmission:
         units = np.bincount(pools[pools >= 0], snapshot.topology.server_units[pools >= 0], CLASSES)
         busy = [np.array([each for _, each in samples]) for samples in self._busy]
         mean = np.array([each.mean() if each.size else np.nan for each in busy])
-        factors = load_factors(total_rates(arrived, routing), units / mean)
+        served = units / np.where(mean > 0.0, mean, np.nan)  # jobs may take no time
+        factors = load_factors(total_rates(arrived, routing), served)
         loads = [rate(float(factor), counted_s) for factor in factors]
         return [
             QueueState(

@@ -237,6 +237,17 @@ def test_the_state_has_load_factors() -> None:
     assert rows[0].load_factor is None
 
 
+def test_jobs_that_take_no_time_are_no_load() -> None:
+    """Pools 2 and 7 have units, and the other pools none."""
+    snapshot = cluster([5, 5], [60.0, 10.0])
+    made, topo = with_history(snapshot, busy_s=0.0), TopologyFacts(snapshot.topology)
+    samples = [[(NOW_S, 0.0)]] * CLASSES
+    made.recall({**made.memory(), "busy": samples}, snapshot)
+    seen(made, snapshot, applicant(caused=75.0))
+    rows = made.state(snapshot, topo, NOW_S + 1200.0)
+    assert [(row.mean_s, row.load_factor) for row in rows] == [(0.0, 0.0)] * CLASSES
+
+
 def test_a_job_that_the_policy_refuses_arrives_and_is_diverted_once() -> None:
     """Class 6 has no unit, so that the job joins class 7; it comes again after each refusal."""
     snapshot = cluster([2, 2], [60.0, 10.0])
