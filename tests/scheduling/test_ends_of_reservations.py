@@ -2,6 +2,7 @@
 
 import pytest
 
+from apps.execution.services import recovery
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services.servers import set_server_state
 from apps.scheduling.models import Allocation, Reservation
@@ -154,3 +155,17 @@ def test_the_reservation_of_a_cancelled_job_is_deleted_and_that_of_a_held_job_is
     decide(by)
     decide(by)
     assert {kept.job_id for kept in Reservation.objects.all()} == {held.id, last.id}
+
+
+def test_the_reservation_of_a_cancelled_job_is_deleted_although_no_job_waits() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    job(application, 1, 100)
+    decide(by)
+    gang = late(application, 8)
+    decide(by)
+    recovery.sweep()
+    assert [kept.job_id for kept in Reservation.objects.all()] == [gang.id]
+    cancel_jobs([gang.id])
+    recovery.sweep()
+    assert not Reservation.objects.exists()

@@ -210,6 +210,7 @@ def sweep() -> None:
         requeue_lost_jobs(silent_before=silent_before)
     requeue_jobs_without_owner()
     end_stranded_migrations()
+    scheduling.end_reservations_of_ended_jobs()
     profiling.end_cancelled_runs()
     probes.advance_probes()
     profiling.give_up_runs()

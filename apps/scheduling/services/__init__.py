@@ -18,6 +18,7 @@ from apps.scheduling.services.proposals import (
 )
 from apps.scheduling.services.refusals import record_refusals, refuse_permanently
 from apps.scheduling.services.release import release, release_allocations
+from apps.scheduling.services.reservations import end_reservations_of_ended_jobs
 
 __all__ = [
     "AgentIdentity",
@@ -32,6 +33,7 @@ __all__ = [
     "check_job",
     "check_start",
     "commit",
+    "end_reservations_of_ended_jobs",
     "finish_migrations",
     "preview_overrides",
     "record_refusals",

@@ -120,6 +120,12 @@ def end_all_reservations() -> None:
         cursor.execute("DELETE FROM scheduling_reservation WHERE NOT for_preemption")
 
 
+def end_reservations_of_ended_jobs() -> None:
+    """Delete the reservations of jobs that are gone or wait no more; held jobs keep theirs."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_ENDED, [sorted(WAITING_STATES)])
+
+
 def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:
     """Reserve the units that a refused job can have first; renew a reservation that is late.
 
@@ -132,7 +138,7 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
     """
     with transaction.atomic():
         lock_reservations()
-        _delete_ended()
+        end_reservations_of_ended_jobs()
         now_s, known = cluster_now(), reservations()
         mine = next((each for each in known if each.job == job), None)
         others = [each for each in known if each.job != job]
@@ -183,12 +189,6 @@ def keep_units(
         values: dict[str, Any] = {"job": job, "units": sorted(units), "now": cluster_now()}
         values |= {"start": start_s, "for_preemption": for_preemption}
         cursor.execute(_STORE, values)
-
-
-def _delete_ended() -> None:
-    """Delete the reservations of jobs that are gone or wait no more; held jobs keep theirs."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DELETE_ENDED, [sorted(WAITING_STATES)])
 
 
 def _waiting(job: UUID) -> tuple[str, UUID] | None:
