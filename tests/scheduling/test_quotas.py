@@ -19,13 +19,14 @@ from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision
-from apps.scheduling.selectors.quotas import quota_rows
+from apps.scheduling.selectors.quotas import quota_rows, standings
 from apps.scheduling.services import release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.quotas import within_limits
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
+from apps.workloads.core.reasons import PERMANENT, Reason
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.scheduling.world import (
@@ -379,6 +380,46 @@ def test_jobs_that_no_server_matches_claim_nothing() -> None:
     decide_again(by)
     assert state_and_reason(nowhere) == ("queued", "NoMatchingServer")
     assert len(placed(of, vision, 8, by)) == 8
+
+
+def test_a_gang_whose_memory_no_idle_cluster_has_claims_nothing() -> None:
+    """Two servers of four units hold two units of 8 GB each."""
+    build("a", "b")
+    of, by = known(), make_agent("agent-1")
+    vision, web = project("vision", 2), project("web", 6)
+    wide = job(of, web, 5, unit_memory_bytes=8 * 10**9)
+    decide_again(by)
+    assert state_and_reason(wide) == ("queued", "NoMatchingServer")
+    assert len(placed(of, vision, 8, by)) == 8
+
+
+class _FailsForLarge(FirstFree):
+    """A policy that raises an error for jobs of more than one unit."""
+
+    def place(self, *args: Any) -> Any:
+        if any(one.units > 1 for one in args[1]):
+            raise KeyError("rack-7")
+        return super().place(*args)
+
+
+def test_jobs_whose_policy_fails_claim_nothing() -> None:
+    build("a", "b")
+    of, by = known(), agent("agent-1", _FailsForLarge())
+    vision, web = project("vision", 2), project("web", 6)
+    failed = job(of, web, 4)
+    decide_again(by)
+    assert state_and_reason(failed) == ("queued", "PolicyFailed")
+    rows = quota_rows([web.id])
+    assert rows is not None
+    assert [row.standing.waiting for row in rows] == [0]
+    assert len(placed(of, vision, 8, by)) == 8
+
+
+@pytest.mark.parametrize("reason", sorted(PERMANENT))
+def test_a_launched_job_with_a_permanent_reason_claims_nothing(reason: Reason) -> None:
+    web = project("web", 6)
+    job(known(), web, 4, state="queued", reason_code=reason.value)
+    assert standings()[web.id].claimed == 0
 
 
 def test_a_running_job_that_lacks_units_gets_none_beyond_the_quota() -> None:

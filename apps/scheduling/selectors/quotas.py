@@ -6,10 +6,20 @@ from uuid import UUID
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.sharing.quotas import QuotaRow, Standing, WaitingGang, lent
+from apps.workloads.core.reasons import PERMANENT, Reason
 from apps.workloads.models import NEW_JOB
 
-# Neither a job that no server matches claims units, nor a gang that needs more than the maximum of
-# its project: they would keep units from borrowers for ever, as they cannot start.
+# Jobs that no server matches, whose policy fails, or with a permanent reason claim no units, nor
+# does a gang that needs more than the maximum of its project: they would keep units from borrowers
+# for ever, as they cannot start. Jobs that wait for better units (QualityShort) claim none either:
+# others may take those that are free.
+_NO_CLAIM: Final = {
+    Reason.NO_MATCHING_SERVER,
+    Reason.POLICY_FAILED,
+    Reason.QUALITY_SHORT,
+    *PERMANENT,
+}
+_CLAIMS: Final = f"<> ALL('{{{','.join(sorted(_NO_CLAIM))}}}')"
 _OF_PROJECTS: Final = """
 SELECT p.id, p.name, coalesce(p.guaranteed_units, 0), p.max_units,
        coalesce(held.units, 0), coalesce(waiting.units, 0)
@@ -26,13 +36,12 @@ LEFT JOIN (
     FROM workloads_job j JOIN accounts_project o ON o.id = j.project_id
     LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
     WHERE j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested
-      AND coalesce(s.reason_code, j.reason_code) NOT IN ('NoMatchingServer', 'QualityShort')
+      AND coalesce(s.reason_code, j.reason_code) {_CLAIMS}
       AND coalesce(s.waits_for, 'units') = 'units'
       AND (s.min_units > o.max_units) IS NOT TRUE
     GROUP BY j.project_id) waiting ON waiting.project_id = p.id
 ORDER BY p.name
 """  # noqa: S608 - constants
-# Jobs that wait for better units (QualityShort) claim none: others may take those that are free.
 # A project claims at most its unused units, and each job requests one or more. So only as many
 # jobs are summed, in the order of the indexes job_by_shape and job_to_evaluate.
 _STANDINGS: Final = f"""
@@ -47,13 +56,13 @@ LEFT JOIN LATERAL (
              WHERE j.shape_id = s.id AND NOT j.cancel_requested
              ORDER BY j.created_at, j.id LIMIT unused.units) job
          WHERE s.project_id = p.id AND s.waits_for = 'units'
-           AND s.reason_code NOT IN ('NoMatchingServer', 'QualityShort')
+           AND s.reason_code {_CLAIMS}
            AND (s.min_units > p.max_units) IS NOT TRUE
          LIMIT unused.units)
         UNION ALL
         (SELECT coalesce(j.units_requested, 1) FROM workloads_job j
          WHERE j.project_id = p.id AND {NEW_JOB.format(job="j.")} AND NOT j.cancel_requested
-           AND j.reason_code <> 'NoMatchingServer'
+           AND j.reason_code {_CLAIMS}
          ORDER BY j.priority DESC, j.created_at, j.id LIMIT unused.units)
         LIMIT unused.units) each
     WHERE unused.units > 0) waiting ON true
