@@ -11,11 +11,13 @@ from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.execution.models import Launch, PreemptionProposal
+from apps.execution.selectors.preemption import jobs_to_preempt_for
 from apps.execution.services import proposed_preemptions
 from apps.execution.services.preemption import preempt, preview_preemption
 from apps.execution.services.preemption_approval import dismiss_proposal
 from apps.execution.services.proposed_preemptions import (
     JOBS_AT_ONCE,
+    URGENT_AT_ONCE,
     propose_preemptions,
     withdraw_stale,
 )
@@ -434,6 +436,51 @@ def test_jobs_of_higher_priority_that_no_victim_helps_hold_back_no_other() -> No
     assert stopping() == []
     propose_preemptions()
     assert stopping() == ["low-0"]
+
+
+@pytest.mark.usefixtures("automatic")
+def test_more_jobs_without_victims_than_are_considered_hold_back_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proposed_preemptions, "JOBS_CONSIDERED", 8)
+    full()
+    for _ in range(10):
+        urgent(64, priority=9)
+    urgent(2)
+    for _ in range(10 // (JOBS_AT_ONCE - URGENT_AT_ONCE) + 1):
+        propose_preemptions()
+    assert stopping() == ["low-0"]
+
+
+@pytest.mark.usefixtures("automatic")
+def test_an_urgent_job_is_tried_again_before_all_others_were_tried(
+    monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+) -> None:
+    monkeypatch.setattr(proposed_preemptions, "PAUSE_S", 0)
+    monkeypatch.setattr(proposed_preemptions, "JOBS_CONSIDERED", 1)
+    settings.PREEMPTIONS_PER_HOUR = 0
+    full()
+    urgent(2, priority=9)
+    for _ in range(2 * JOBS_AT_ONCE):
+        urgent(64)
+    propose_preemptions()
+    settings.PREEMPTIONS_PER_HOUR = 3
+    propose_preemptions()
+    assert stopping() == ["low-0"]
+
+
+def test_the_jobs_to_preempt_for_are_looked_up_by_shape_however_many_jobs_wait() -> None:
+    full()
+    jobs = [urgent(2, priority=9, created_by=factories.user()) for _ in range(6)]
+    for job in jobs:
+        same = {"shape_id": job.shape_id, "project": job.project, "created_by": job.created_by}
+        flood(job.application, 500, state="queued", priority=9, **same)
+    analyze()
+    with CaptureQueriesContext(connection) as statements:
+        found = jobs_to_preempt_for(["NoFreeUnit"], limit=1, besides=[jobs[0].id])
+    (statement,) = [each["sql"] for each in statements]
+    assert found == [jobs[1].id]
+    assert 0 < rows_read(statement, alias="j") <= 2  # that one, and the next
 
 
 @pytest.mark.usefixtures("previewed")

@@ -294,24 +294,30 @@ def first_of_request(job: Job) -> str | None:
     return None if oldest is None or oldest.pk == job.pk else oldest.name
 
 
+# shapes in their order before the look-ups of their jobs, which end at the limit
 _WAITING: Final = """
-SELECT next.id FROM workloads_waitingshape s, LATERAL (
+SELECT next.id FROM (
+    SELECT id, priority, evaluated_at FROM workloads_waitingshape
+    WHERE reason_code = ANY(%(reasons)s)
+      AND priority > (SELECT min(priority) FROM workloads_job WHERE state = 'running')
+    ORDER BY priority DESC, evaluated_at, id) s, LATERAL (
     SELECT j.id FROM workloads_job j
     WHERE j.shape_id = s.id AND j.state = 'queued' AND NOT j.held AND NOT j.cancel_requested
     ORDER BY j.created_at, j.id LIMIT 1) next
-WHERE s.reason_code = ANY(%(reasons)s)
-  AND s.priority > (SELECT min(priority) FROM workloads_job WHERE state = 'running')
+WHERE next.id <> ALL(%(besides)s)
 ORDER BY s.priority DESC, s.evaluated_at, s.id LIMIT %(limit)s
 """
 
 
-def jobs_to_preempt_for(reasons: Collection[str], *, limit: int) -> list[UUID]:
-    """Return the oldest jobs of the refused shapes of the highest priority.
+def jobs_to_preempt_for(
+    reasons: Collection[str], *, limit: int, besides: Collection[UUID] = ()
+) -> list[UUID]:
+    """Return the oldest jobs of the refused shapes of the highest priority, besides some jobs.
 
     Only shapes of a higher priority than some running job.
     """
-    rows = fetch_rows(_WAITING, {"reasons": sorted(reasons), "limit": limit})
-    return [job for (job,) in rows]
+    values = {"reasons": sorted(reasons), "limit": limit, "besides": list(besides)}
+    return [job for (job,) in fetch_rows(_WAITING, values)]
 
 
 def proposed_preemptions() -> QuerySet[PreemptionProposal]:

@@ -41,10 +41,12 @@ from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 
 JOBS_AT_ONCE: Final = 4  # waiting jobs of a turn
-JOBS_CONSIDERED: Final = 100  # of which these were not tried for longest
-TRIED_S: Final = 300  # wall seconds for which a turn remembers that a job was tried
+URGENT_AT_ONCE: Final = 2  # at most these are of the JOBS_CONSIDERED, the others are untried
+JOBS_CONSIDERED: Final = 100  # of the highest priority; those tried least recently are urgent
+TRIED_S: Final = 3600  # wall seconds for which a turn remembers that a job was tried
 TURN_S: Final = 60  # wall seconds after which another process takes over the turn
 PAUSE_S: Final = 30  # wall seconds until a job without victims is tried again
+TRIED_KEY: Final = "preemption:tried"  # the cached times at which jobs were tried
 OTHERS: Final = "Other victims lose less by now."
 
 
@@ -68,17 +70,21 @@ def propose_preemptions() -> int:
 
 
 def _next_jobs(reasons: Collection[str]) -> list[UUID]:
-    """Return the jobs of a turn: those tried least recently, then those of highest priority.
+    """Return the jobs of a turn: urgent ones, and those of highest priority that are untried.
 
-    So jobs without victims, or whose proposals wait for an operator, do not hold back the others.
+    So jobs without victims, or whose proposals wait for an operator, do not hold back the others,
+    however many they are.
     """
-    jobs = jobs_to_preempt_for(reasons, limit=JOBS_CONSIDERED)
-    keys = [*map(_pause_key, jobs), *map(_tried_key, jobs)]
-    known = cache.get_many(keys)
-    ready = [job for job in jobs if _pause_key(job) not in known]
-    ready.sort(key=lambda job: known.get(_tried_key(job), 0.0))
-    chosen = ready[:JOBS_AT_ONCE]
-    cache.set_many(dict.fromkeys(map(_tried_key, chosen), time.time()), TRIED_S)
+    now_s = time.time()
+    known: dict[UUID, float] = cache.get(TRIED_KEY, {})
+    tried = {job: at_s for job, at_s in known.items() if at_s > now_s - TRIED_S}
+    urgent = jobs_to_preempt_for(reasons, limit=JOBS_CONSIDERED)
+    paused = cache.get_many(map(_pause_key, urgent))
+    ready = [job for job in urgent if _pause_key(job) not in paused]
+    chosen = sorted(ready, key=lambda job: tried.get(job, 0.0))[:URGENT_AT_ONCE]
+    rest = JOBS_AT_ONCE - len(chosen)
+    chosen += jobs_to_preempt_for(reasons, limit=rest, besides={*tried, *chosen})
+    cache.set(TRIED_KEY, tried | dict.fromkeys(chosen, now_s), TRIED_S)
     return chosen
 
 
@@ -122,10 +128,6 @@ def _is_dismissed(job_id: UUID) -> bool:
 
 def _pause_key(job_id: UUID) -> str:
     return f"preemption:pause:{job_id}"
-
-
-def _tried_key(job_id: UUID) -> str:
-    return f"preemption:tried:{job_id}"
 
 
 def _why_not(found: Preemption) -> str:
