@@ -16,6 +16,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.admission.busy_time import BusyTime, chance_free, fit
+from apps.scheduling.core.admission.free_units import FreeUnits
 from apps.scheduling.core.admission.history import MIN_SPAN_S, observed_s, rate
 from apps.scheduling.core.admission.pools import (
     CLASSES,
@@ -38,7 +39,7 @@ from apps.scheduling.core.admission.types import (
     QueueState,
 )
 from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
-from apps.scheduling.core.types import RefusalReason, Within
+from apps.scheduling.core.types import RefusalReason, Request, Within
 
 LOSS: Final = 0.05  # of the run time, which waiting and interference together may cost
 TIMES: Final = np.arange(1, 41) / 40.0  # shares of the slack at which a switch is considered
@@ -63,10 +64,10 @@ class _Joined(NamedTuple):
 
 
 class _View(NamedTuple):
-    """(S,) pool and free units of each server, and the free units that the batch has taken."""
+    """The free units; (S,) pool of each server, and the free units that the batch has taken."""
 
+    free: FreeUnits
     pools: Ints
-    free: Ints
     taken: Ints
 
 
@@ -136,10 +137,9 @@ class ArqAdmission:
         self._follow(snapshot, now_s)
         self._forget(now_s)
         pools = pool_of_servers(snapshot, self._demand())
-        free = count_free_units(facts, snapshot.unit_free).astype(np.int64)
-        view = _View(pools, np.where(snapshot.server_open, free, 0), np.zeros_like(free))
+        view = _View(FreeUnits(snapshot, facts), pools, np.zeros_like(pools))
         order = sorted(range(len(applicants)), key=lambda i: _urgency(applicants[i]))
-        found = {i: self._decide(applicants[i], view, snapshot, facts, now_s) for i in order}
+        found = {i: self._decide(applicants[i], view, now_s) for i in order}
         self._mark(snapshot, pools)
         return [found[i] for i in range(len(applicants))]
 
@@ -222,26 +222,14 @@ class ArqAdmission:
             for i in reversed(range(CLASSES))
         ]
 
-    def _decide(
-        self,
-        each: Applicant,
-        view: _View,
-        snapshot: Snapshot,
-        facts: TopologyFacts,
-        now_s: float,
-    ) -> Admitted | Delayed:
+    def _decide(self, each: Applicant, view: _View, now_s: float) -> Admitted | Delayed:
         request = each.request
         known = self._waiting.get(request.job)
         number = class_of(request.caused) if known is None else known.number
         joined = self._joined.pop(request.job, None)
         if known is None and joined is None:
             self._counts.arrived.append((now_s, number, request.units))
-        usable = facts.allowed(request.platforms)[snapshot.topology.server_platform]
-        usable = usable & facts.labelled(request.labels) & (view.pools >= 0)
-        usable = usable & ~facts.barred(request)
-        left = np.where(usable, view.free - view.taken, 0)
-        if request.locality is Within.SERVER:
-            left[left < request.units] = 0
+        left = _left(request, view)
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
         to, verdict = self._verdict(each, number, free, now_s)
         if to != number and (joined is None or joined.number != to):
@@ -397,6 +385,14 @@ def _urgency(each: Applicant) -> tuple[int, bool, float]:
     """Order of the jobs that are evaluated together: priority, no slack left, shortest."""
     has_slack = _slack_s(each, np.inf) > 0.0
     return -each.priority, has_slack, each.run_s if has_slack else -each.waited_s
+
+
+def _left(request: Request, view: _View) -> Ints:
+    """(S,) units that a request may use and that the batch has not taken."""
+    left = np.maximum(view.free.of(request) - view.taken, 0)
+    if request.locality is Within.SERVER:
+        left[left < request.units] = 0
+    return left
 
 
 def _take(left: Ints, view: _View, servers: Bools, units: int) -> None:

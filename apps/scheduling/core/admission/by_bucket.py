@@ -15,6 +15,7 @@ from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot
 from apps.scheduling.core import loss
 from apps.scheduling.core.admission.buckets import BUCKETS, bucket_name, bucket_of
+from apps.scheduling.core.admission.free_units import FreeUnits
 from apps.scheduling.core.admission.history import FreedUnits, rate, time_until_free, times_in
 from apps.scheduling.core.admission.types import (
     ADMITTED,
@@ -28,7 +29,7 @@ from apps.scheduling.core.admission.types import (
     Delayed,
     QueueState,
 )
-from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
+from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import RefusalReason, Request
 
@@ -68,11 +69,10 @@ class _Waiting:
 
 
 class _View(NamedTuple):
-    """The cluster in buckets: (S,) bucket, free units and state of the servers."""
+    """The free units, and (S,) the bucket of each server."""
 
+    free: FreeUnits
     bucket: Ints
-    free: Ints
-    is_open: Bools
 
 
 class BucketAdmission:
@@ -128,7 +128,7 @@ class BucketAdmission:
         taken = np.zeros(self._hashing.buckets, dtype=np.int64)
         for each in applicants:
             suits = self._suits(each.request)
-            free = _free_units(each.request, view, snapshot, facts, self._hashing.buckets)
+            free = _free_units(each.request, view, self._hashing.buckets)
             free = np.maximum(free - taken, 0)
             cells = self._cells(suits, facts.allowed(each.request.platforms))
             verdict: Admitted | Delayed = ADMITTED
@@ -245,13 +245,12 @@ class BucketAdmission:
         np.add.at(sums, bucket, contention)
         seen = servers > 0
         self._mean[seen] = sums[seen] / servers[seen, None]
-        free = count_free_units(facts, snapshot.unit_free).astype(np.int64)
-        return _View(bucket, free, snapshot.server_open)
+        return _View(FreeUnits(snapshot, facts), bucket)
 
     def _bucket_state(
         self, bucket: int, view: _View, table: tuple[Floats, Ints], span_s: float | None
     ) -> QueueState:
-        inside = (view.bucket == bucket) & view.is_open
+        inside = (view.bucket == bucket) & view.free.state.server_open
         of = np.zeros(self._hashing.buckets, dtype=np.bool_)
         of[bucket] = True
         times = times_in(table, self._cells(of, np.ones(len(self._platforms), dtype=np.bool_)))
@@ -260,7 +259,7 @@ class BucketAdmission:
         return QueueState(
             name=self._hashing.name(bucket),
             servers=int(inside.sum()),
-            free_units=int(view.free[inside].sum()),
+            free_units=int(view.free.state.free_count[inside].sum()),
             freed_per_s=rate(times.size, span_s),
             mean_s=float(waits.mean()) if is_known else None,
             std_s=float(waits.std()) if is_known else None,
@@ -294,14 +293,9 @@ def _bound_s(waits: Floats) -> float:
     return float(waits.mean() + SIGMAS * waits.std())
 
 
-def _free_units(
-    request: Request, view: _View, snapshot: Snapshot, facts: TopologyFacts, count: int
-) -> Ints:
+def _free_units(request: Request, view: _View, count: int) -> Ints:
     """(B,) free units that a request may use, by bucket."""
-    allowed = facts.allowed(request.platforms)[snapshot.topology.server_platform]
-    usable = allowed & facts.labelled(request.labels) & view.is_open
-    usable = usable & ~facts.barred(request)
-    free = np.bincount(view.bucket[usable], weights=view.free[usable], minlength=count)
+    free = np.bincount(view.bucket, weights=view.free.of(request), minlength=count)
     return free.astype(np.int64)
 
 

@@ -19,7 +19,8 @@ from apps.scheduling.core.admission.types import (
     with_rates_of_all_agents,
 )
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.types import RefusalReason, Within
+from apps.scheduling.core.registry import make
+from apps.scheduling.core.types import RefusalReason, Refused, Within
 from tests.scheduling.core.clusters import frozen, idle, request, topology
 
 NOW_S = 1000.0
@@ -122,6 +123,39 @@ def test_units_of_servers_without_room_for_a_whole_job_do_not_count() -> None:
     assert anywhere.servers.tolist() == pool.tolist()
     [together] = seen(ArqAdmission(), snapshot, applicant(units=3, locality=Within.SERVER))
     assert together == ADMITTED  # no pool has room: the policy gives the reason
+
+
+def test_a_job_is_left_to_the_policy_if_no_free_unit_has_memory() -> None:
+    """The case of the next test, but no server has memory left."""
+    snapshot = cluster([1, 0], [60.0, 10.0])
+    full = replace(snapshot, server_free=frozen(snapshot.server_free * [0.0, 1.0, 1.0]))
+    of = applicant(caused=75.0)
+    assert isinstance(seen(with_history(snapshot), snapshot, of)[0], Delayed)
+    assert seen(with_history(full), full, of) == [ADMITTED]
+    [outcome] = make("tarcil").place(full, [of.request], np.random.default_rng(1))
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is RefusalReason.CAPACITY_SHORT
+
+
+def test_units_without_memory_in_the_pool_do_not_count() -> None:
+    snapshot = cluster([2, 2], [60.0, 10.0])
+    left = snapshot.server_free.copy()
+    left[1, 0] = 0.0
+    short = replace(snapshot, server_free=frozen(left))
+    [verdict] = seen(ArqAdmission(), short, applicant(caused=75.0))
+    assert verdict == ADMITTED  # of any pool: its own has none
+
+
+def test_units_with_memory_are_counted_less_those_that_earlier_jobs_take() -> None:
+    """The server of the pool has four free units, and memory for two."""
+    snapshot = cluster([0, 4], [60.0, 10.0])
+    left = snapshot.server_free.copy()
+    left[1, 0] *= 2.0 / 5.0
+    short = replace(snapshot, server_free=frozen(left))
+    found = seen(ArqAdmission(), short, *(applicant(job, caused=75.0) for job in "abc"))
+    assert [isinstance(each, Admitted) and each.servers is not None for each in found] == [
+        True, True, False,
+    ]  # fmt: skip
 
 
 def test_a_job_waits_while_its_pool_is_likely_to_have_a_unit_in_time() -> None:

@@ -18,7 +18,8 @@ from apps.scheduling.core.admission.types import (
     Delayed,
 )
 from apps.scheduling.core.batch_state import TopologyFacts
-from apps.scheduling.core.types import RefusalReason, Within
+from apps.scheduling.core.registry import make
+from apps.scheduling.core.types import RefusalReason, Refused, Within
 from tests.scheduling.core.clusters import frozen, idle, request, topology
 
 NOW_S = 1000.0
@@ -73,6 +74,19 @@ def test_a_job_waits_while_only_contended_units_are_free() -> None:
     assert verdict.detail.startswith("0 of 1 suitable free units; ")
     quiet = cluster([3, 1], [90.0, 5.0])
     assert verdicts(control(Control.TARCIL_LSH, quiet), quiet, applicant()) == [ADMITTED]
+
+
+@pytest.mark.parametrize("resource", [0, 1, 2])
+def test_a_job_is_left_to_the_policy_if_no_free_unit_has_the_capacity(resource: int) -> None:
+    crowded = cluster([3, 0], [90.0, 5.0])
+    left = crowded.server_free.copy()
+    left[:, resource] = 0.0
+    full = replace(crowded, server_free=frozen(left))
+    assert delayed(control(Control.TARCIL_LSH, crowded), crowded, applicant()) == [True]
+    assert verdicts(control(Control.TARCIL_LSH, full), full, applicant()) == [ADMITTED]
+    [outcome] = make("tarcil").place(full, [applicant().request], np.random.default_rng(1))
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is RefusalReason.CAPACITY_SHORT
 
 
 def test_the_wait_is_bounded_by_the_mean_and_two_deviations() -> None:
