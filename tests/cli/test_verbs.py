@@ -175,12 +175,14 @@ def test_a_check_of_an_infeasible_rate_shows_the_best_one(berth: Berth) -> None:
 def test_a_check_names_the_quota_that_would_hold_the_job_back(berth: Berth) -> None:
     build_cluster()
     factories.profile(factories.application("a"), platforms=("A",))
-    Project.objects.update(max_units=0)
-    code, out, _ = berth("check", "--app", "a", "--best-effort", "--units", "2", "--no-gang")
-    assert code == Exit.OK
-    assert out.startswith("The job would wait: project default uses 0 of at most 0 units.")
+    Project.objects.update(max_units=1)
+    code, out, _ = berth("check", "--app", "a", "--best-effort", "--units", "2", "--gang")
+    assert code == Exit.INFEASIBLE
+    assert out.startswith(
+        "The job cannot start: the job needs 2 units at once, and project default"
+    )
     assert ["reason", "QuotaExceeded"] in [line.split() for line in out.splitlines()]
-    assert "next: Wait for the project's jobs to end, or ask an administrator" in out
+    assert "next: Request fewer units, or ask an administrator" in out
 
 
 def test_a_repeated_key_creates_no_second_job(berth: Berth) -> None:

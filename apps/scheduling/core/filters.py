@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.cluster.capacity import requested_per_unit
+from apps.scheduling.core.cluster.capacity import most_that_fit, requested_per_unit
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import Request, Within
 
@@ -79,13 +79,10 @@ def free_with_capacity(state: BatchState, request: Request) -> Shorts:
 
     Also beyond the units that it requests.
     """
-    fitting = state.free_count.astype(np.float64)
-    for i, requested in enumerate(requested_per_unit(request).tolist()):
-        size = requested if requested > 0 else state.facts.share[:, i]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_capacity = np.maximum(state.server_free[:, i], 0.0) / (size * (1.0 - SLACK))
-        np.fmin(fitting, by_capacity, out=fitting)  # a share of 0 is no limit: inf or NaN
-    return fitting.astype(np.int32)
+    requested = requested_per_unit(request)
+    vectors = np.where(requested > 0, requested, state.facts.share)
+    fitting = most_that_fit(vectors, state.server_free, int(state.free_count.max(initial=0)))
+    return np.minimum(state.free_count, fitting)
 
 
 def _roomy(state: BatchState, request: Request, fitting: Shorts) -> Bools:

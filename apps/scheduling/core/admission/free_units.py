@@ -21,7 +21,7 @@ class FreeUnits:
         self._known: dict[tuple[float, float, float], Shorts] = {}
 
     def of(self, request: Request) -> Shorts:
-        """(S,) int32 free units that a request may use, also beyond its size; 0 elsewhere. O(S)."""
+        """(S,) int32 free units that a request may use, also beyond its size. O(S)."""
         unit = request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes
         if unit not in self._known:
             self._known[unit] = free_with_capacity(self.state, request)
