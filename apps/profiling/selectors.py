@@ -23,7 +23,7 @@ from apps.profiling.models import (
 )
 
 CANCELLED = Q(operation__cancel_requested=True) | Q(operation__status=OperationStatus.CANCELLED)
-NOT_PROFILED: Final = "The command could not be profiled."  # to callers outside of the project
+NOT_PROFILED: Final = "The command could not be profiled."  # to callers outside of its project
 
 
 def platform_shapes() -> list[PlatformShape]:
@@ -62,15 +62,8 @@ def runs() -> QuerySet[ProfilingRun]:
 def may_see_texts(principal: Principal, run: ProfilingRun) -> bool:
     """Return whether a caller may see the texts and the operation of a run.
 
-    Those of a command profiled for a job of a project may name the command and quote its output.
-    Other applications are shared: jobs of any project may wait for the same run.
-
-    Parameters
-    ----------
-    run : with its application, which is read here
+    Those of a run for a job of a project may name the command and quote its output.
     """
-    if not run.application.runs_commands:
-        return True
     return run.project_id == NO_PROJECT or principal.sees(run.project_id)
 
 

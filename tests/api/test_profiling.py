@@ -171,7 +171,7 @@ def test_a_run_nobody_asked_for_is_not_found(api: APIClient) -> None:
 def test_another_projects_run_shows_its_state_and_none_of_its_texts(
     project: Project, viewer: User, stranger: User, as_user: Speak
 ) -> None:
-    about = factories.application("xz", runs_commands=True)
+    about = factories.application("xz")
     operation = Operation.objects.create(
         kind="profiling", status="running", total=4, progress=1, message="1 of 4 stressors"
     )
@@ -187,22 +187,6 @@ def test_another_projects_run_shows_its_state_and_none_of_its_texts(
     assert texts_for(as_user(stranger)) == [
         ("running", None, None, None, ""),
         ("failed", None, None, None, "The command could not be profiled."),
-    ]
-
-
-def test_a_run_without_a_command_shows_its_texts_to_all_projects_that_wait(
-    project: Project, stranger: User, as_user: Speak
-) -> None:
-    about = factories.application("xz")
-    operation = Operation.objects.create(
-        kind="profiling", status="running", total=4, progress=1, message="1 of 4 short runs"
-    )
-    of_project = {"project_id": project.pk, "reason": "unknown"}
-    factories.profiling_run(about, **of_project, state="failed", message="its copy died")
-    factories.profiling_run(about, **of_project, state="running", operation=operation)
-    assert texts_for(as_user(stranger)) == [
-        ("running", str(operation.pk), "unknown", 1, "1 of 4 short runs"),
-        ("failed", None, "unknown", None, "its copy died"),
     ]
 
 

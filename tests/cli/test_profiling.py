@@ -198,10 +198,9 @@ def test_only_operators_cancel_runs_requested_by_agents(
     assert "only its requester and operators can cancel it" in err
 
 
-def test_a_command_of_another_project_is_listed_without_its_steps_and_not_cancelled(
+def test_a_run_of_another_project_is_listed_without_its_steps_and_not_cancelled(
     berth: Berth, sort: Application, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Application.objects.update(runs_commands=True)
     factories.profiling_run(
         sort, state="running", project_id=factories.project("other").pk, reason="of a job"
     )

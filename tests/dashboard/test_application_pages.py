@@ -217,9 +217,8 @@ def test_a_run_is_shown_as_being_cancelled_until_it_ends() -> None:
     assert (row.message, row.is_cancelling) == ("being cancelled", True)
 
 
-def test_a_command_of_another_project_shows_no_text_of_its_run() -> None:
+def test_a_run_for_a_job_of_another_project_shows_no_text_of_it() -> None:
     about = known()
-    about.runs_commands = True
     operation = Operation.objects.create(kind="profiling", status="running", total=4, progress=1)
     of_project = {"project_id": factories.project("other").pk, "reason": "of a job"}
     factories.profiling_run(about, **of_project, state="failed", message="no train.py")
@@ -235,19 +234,6 @@ def test_a_command_of_another_project_shows_no_text_of_its_run() -> None:
         ("of a job", 0.25, operation),
         ("no train.py", None, None),
     ]
-
-
-def test_a_run_without_a_command_shows_its_texts_to_other_projects_with_one_statement(
-    django_assert_num_queries: DjangoAssertNumQueries,
-) -> None:
-    about = known()
-    other = factories.project("other").pk
-    for _ in range(3):
-        factories.profiling_run(about, state="failed", project_id=other, message="its copy died")
-    stranger = factories.principal(factories.user(role=Role.VIEWER))
-    with django_assert_num_queries(1):
-        rows = profiling.run_rows(stranger, about, now_s=9000.0)
-    assert [row.message for row in rows] == ["its copy died"] * 3
 
 
 def test_a_failed_run_shows_its_message() -> None:

@@ -125,7 +125,7 @@ def cost_of(plan_json: Mapping[str, Any]) -> ProfilingCost:
 
 def run_rows(principal: Principal, application: Application, *, now_s: float) -> Sequence[RunRow]:
     """Return the latest profiling runs for a reader, newest first; one statement."""
-    rows = application.profiling_runs.select_related("operation")  # they share the application
+    rows = ProfilingRun.objects.filter(application=application).select_related("operation")
     counted = rows.annotate(cells=Count("measurements")).order_by("-created_at", "-id")
     return [
         _run_row(run, run.cells, now_s, is_seen=may_see_texts(principal, run))

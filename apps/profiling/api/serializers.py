@@ -44,7 +44,7 @@ class ProfilingRunSerializer(serializers.Serializer[Any]):
     operation = serializers.UUIDField(
         allow_null=True,
         help_text="Operation with the progress of the run; cancel the run there."
-        " Null for commands of projects that you do not see, and from before operations existed.",
+        " Null for runs of projects that you do not see, and from before operations existed.",
     )
     state = serializers.ChoiceField(choices=STATES)
     reason = serializers.CharField(
