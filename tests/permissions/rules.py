@@ -199,7 +199,7 @@ RULES: Final[dict[str, Rule]] = {
     "api/v1/applications/<path:key>": api(get=SIGNED_IN, patch=OPERATORS),
     "api/v1/jobs": api(get=SIGNED_IN, post=MEMBERS, body={"POST": IN_PROJECT}),
     "api/v1/jobs/cancel": api(
-        post=_audience(403, outsider=409, member=OK, operator=OK, admin=OK),
+        post=_audience(403, outsider=400, member=OK, operator=OK, admin=OK),
         query="project={project}",
         body={"POST": {"expect": "{jobs_of_project}"}},
     ),
