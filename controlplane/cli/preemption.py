@@ -79,10 +79,8 @@ def _about(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _losses(found: Mapping[str, Any]) -> str:
     """Return the loss at the time of the proposal, and the present one if it can be applied."""
-    text, check = (
-        f"{found['lost_unit_seconds']:,} unit-seconds when it was proposed",
-        found["check"],
-    )
+    check = found["check"]
+    text = f"{found['lost_unit_seconds']:,} unit-seconds when it was proposed"
     if check is None or not check["can_apply"]:
         return text
     return f"{text}, {check['lost_unit_seconds']:,} now"

@@ -36,7 +36,7 @@ _REASON: Final = """CASE
     WHEN j.state = 'profiling' THEN 'WaitingForProfile'
     WHEN j.reason_code = ANY(%(reasons)s::text[]) THEN j.reason_code
     ELSE 'WaitingForAgent' END"""
-# What was estimated before a quota refused a job is void, as quotas are not simulated.
+# A job that its quota refuses shows no earlier estimate: the simulation knows no quotas.
 # The estimates of all jobs that match are read, as any of them may start soonest: 3 us each.
 _WAITING: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.held, j.reason, j.reason_message, j.priority,
