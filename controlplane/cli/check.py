@@ -6,7 +6,7 @@ from typing import Any
 
 from controlplane.cli.client import BerthClient
 from controlplane.cli.errors import Exit
-from controlplane.cli.job_options import add_job_options, read_job
+from controlplane.cli.job_options import add_array_option, add_job_options, read_job_or_array
 from controlplane.cli.output import (
     duration,
     facts,
@@ -23,12 +23,14 @@ from controlplane.cli.verbs import Verbs
 
 def declare(verbs: Verbs) -> None:
     """Declare the verb and its arguments."""
-    add_job_options(verbs.add("check", check))
+    parser = verbs.add("check", check)
+    add_job_options(parser)
+    add_array_option(parser)
 
 
 def check(client: BerthClient, args: Namespace) -> int:
     """Evaluate a job without submitting it."""
-    job = read_job(args)
+    job = read_job_or_array(args)
     response = client.post("/api/v1/checks/", job).body
     print_result(
         render(response, args.output, _check_table(response, job.get("spec", job)["target"]))
@@ -51,6 +53,8 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
         "policy": response["policy"] or None,
         "guarantee": known["statement"] if known else None,
     }
+    if response["members"] is not None:
+        shown = {"members": f"{response['members']:,}; the outcome is that of one", **shown}
     lines = [response["summary"], "", facts(shown)]
     if response["outcome"] != "placed":
         lines.append(f"next: {response['next_action']}")

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from typing import Any, Final
 
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.jobfile import guarantee, read_file, seconds, size
+from controlplane.cli.jobfile import array_text, guarantee, read_file, seconds, size
 from controlplane.cli.verbs import argument_type, finite_number, positive_int
 
 SCOPES: Final = ("server", "rack", "switch")
@@ -171,6 +171,27 @@ def read_job(args: Namespace) -> dict[str, Any]:
             next_command="berth submit --app NAME --within 10min",
         )
     return job
+
+
+def add_array_option(parser: ArgumentParser) -> None:
+    """Declare the option that makes a job array of a job."""
+    parser.add_argument(
+        "--array",
+        type=argument_type(array_text),
+        metavar="INDEXES[%LIMIT]",
+        help="a job array: 0-99%%10 has 100 members, at most 10 at once",
+    )
+
+
+def read_job_or_array(args: Namespace) -> dict[str, Any]:
+    """Return the job to submit, with the array of the file or of its option, if any.
+
+    Raises
+    ------
+    CliError : both are empty, or the file or an option is invalid.
+    """
+    job = read_job(args)
+    return {**job, "array": args.array} if args.array else job
 
 
 def _from_options(args: Namespace) -> dict[str, Any]:

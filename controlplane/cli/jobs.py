@@ -9,8 +9,8 @@ from urllib.parse import quote
 from controlplane.cli.client import BerthClient
 from controlplane.cli.diagnosis import diagnosis_lines
 from controlplane.cli.errors import CliError, Exit
-from controlplane.cli.job_options import add_job_options, read_job
-from controlplane.cli.jobfile import array_text, seconds
+from controlplane.cli.job_options import add_array_option, add_job_options, read_job_or_array
+from controlplane.cli.jobfile import seconds
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import (
     columns,
@@ -60,14 +60,9 @@ def declare(verbs: Verbs) -> None:
 
 def _add_submit_options(parser: ArgumentParser) -> None:
     add_job_options(parser)
+    add_array_option(parser)
     parser.add_argument(
         "--key", help="Idempotency-Key: repeated requests with the same key create one job"
-    )
-    parser.add_argument(
-        "--array",
-        type=argument_type(array_text),
-        metavar="INDEXES[%LIMIT]",
-        help="submit a job array: 0-99%%10 has 100 members, at most 10 at once",
     )
     parser.add_argument(
         "--wait", choices=list(WAIT_FOR), help="wait until the job reaches this state"
@@ -89,9 +84,7 @@ def _add_list_options(parser: ArgumentParser) -> None:
 
 def submit(client: BerthClient, args: Namespace) -> int:
     """Submit a job or a job array, and print its id."""
-    body = read_job(args)
-    if args.array:
-        body["array"] = args.array
+    body = read_job_or_array(args)
     if "array" in body:
         if args.wait:
             raise CliError("--wait waits for one job, not for an array", code=Exit.USAGE)

@@ -353,6 +353,26 @@ def test_a_repeated_key_is_announced(visitor: Visitor) -> None:
     expect(page.locator("#toasts")).to_contain_text("This idempotency key was already used")
 
 
+def test_an_array_is_checked_and_submitted_and_its_members_are_listed(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    page.get_by_label("Job name").fill("swarm")
+    page.locator("summary").click()
+    page.get_by_label("Job array: indexes").fill("0-6:2")
+    page.get_by_label("Members at once").fill("0")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator("#f-array-limit-error")).to_contain_text("Must be at least 1")
+    page.get_by_label("Members at once").fill("2")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator("#p-check")).to_contain_text("4 members; the result is that of one")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.wait_for_url("**/jobs/?q=array*")
+    expect(page.locator("main")).to_contain_text("swarm-6")
+    assert list(
+        Job.objects.filter(name__startswith="swarm-").order_by("array_index").values_list("name")
+    ) == [("swarm-0",), ("swarm-2",), ("swarm-4",), ("swarm-6",)]
+
+
 def test_an_invalid_field_is_marked(visitor: Visitor) -> None:
     page = visitor.visit("/submit/")
     page.get_by_label("Application", exact=True).fill("wordcount")

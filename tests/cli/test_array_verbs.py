@@ -90,3 +90,19 @@ def test_contradictions_are_usage_errors(berth: Berth) -> None:
     options = ("--app", "memcached", "--best-effort", "--wait", "done")
     assert berth("submit", *options, "--array", "0-3")[0] == Exit.USAGE
     assert not Job.objects.exists()
+
+
+def test_a_check_of_an_array_shows_the_number_of_members(berth: Berth) -> None:
+    job = ("--app", "memcached", "--best-effort")
+    assert (
+        "members        4; the outcome is that of one"
+        in berth("check", *job, "--array", "0-3%2")[1]
+    )
+    assert "members" not in berth("check", *job)[1]
+    assert Job.objects.count() == 0
+
+
+def test_a_check_names_what_is_wrong_with_the_indexes(berth: Berth) -> None:
+    code, _, err = berth("check", "--app", "memcached", "--best-effort", "--array", "0-")
+    assert code != Exit.OK
+    assert "not '0-'" in err

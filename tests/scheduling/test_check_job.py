@@ -196,6 +196,32 @@ def test_a_dry_run_of_a_new_application_works_over_http(api: APIClient, url: str
     assert written() == before
 
 
+def test_a_check_of_an_array_counts_its_members_and_writes_nothing(api: APIClient) -> None:
+    before = written()
+    array = {"indexes": "0-9:2,20", "limit": 3}
+    body = api.post("/api/v1/checks/", {"spec": request_body(), "array": array}).json()
+    assert (body["members"], body["outcome"], body["units"]) == (6, "placed", 2)
+    assert api.post("/api/v1/checks/", request_body()).json()["members"] is None
+    assert written() == before
+
+
+def test_a_check_of_an_array_reports_the_problems_of_the_job_and_of_the_array(
+    api: APIClient,
+) -> None:
+    array = {"indexes": "5-1", "limit": 0}
+    response = api.post("/api/v1/checks/", {"spec": request_body(seconds=-1.0), "array": array})
+    assert response.status_code == 422
+    assert [each["pointer"] for each in response.json()["errors"]] == [
+        *("/array/indexes", "/array/limit", "/spec/target/seconds"),
+    ]
+
+
+def test_a_dry_run_of_a_job_accepts_no_array_as_its_submission(api: APIClient) -> None:
+    body = {"spec": request_body(), "array": {"size": 2}}
+    submitted = api.post("/api/v1/jobs/", body).json()["errors"]
+    assert api.post("/api/v1/jobs/?dry_run=true", body).json()["errors"] == submitted
+
+
 @pytest.mark.parametrize("url", ["/api/v1/checks/", "/api/v1/jobs/?dry_run=true"])
 def test_a_malformed_job_is_refused_like_a_submission(api: APIClient, url: str) -> None:
     response = api.post(url, {"application": "kmeans"})

@@ -9,6 +9,8 @@ from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.core.records.explain import statement
 from apps.scheduling.core.sizing.feasibility import Feasibility
+from apps.workloads.api.batch_serializers import ArraySpecSerializer
+from apps.workloads.api.serializers import JobRequestSerializer
 from apps.workloads.api.spec_serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
 
@@ -85,6 +87,12 @@ class StartEstimateSerializer(serializers.Serializer[Any]):
     p90_seconds = serializers.FloatField(allow_null=True)
 
 
+class CheckRequestSerializer(JobRequestSerializer):
+    """A job to check, or a job array."""
+
+    array = ArraySpecSerializer(required=False)
+
+
 class CheckSerializer(serializers.Serializer[Any]):
     """Predicted outcome of a submission; nothing was written."""
 
@@ -114,10 +122,15 @@ class CheckSerializer(serializers.Serializer[Any]):
     )
     policy = serializers.CharField(allow_blank=True)
     snapshot = serializers.IntegerField()
+    members = serializers.IntegerField(
+        allow_null=True, help_text="Of the array; the outcome is that of one. Null: of a job."
+    )
 
 
-def represent_check(result: DryRunResult, start: "NewStart | None") -> dict[str, Any]:
-    """JSON of a dry run, and of the start of a job that would wait."""
+def represent_check(
+    result: DryRunResult, start: "NewStart | None", *, members: int | None = None
+) -> dict[str, Any]:
+    """JSON of a dry run, of the start of a job that would wait, and the size of its array."""
     return {
         "dry_run": True,
         "outcome": result.outcome,
@@ -150,6 +163,7 @@ def represent_check(result: DryRunResult, start: "NewStart | None") -> dict[str,
         else {"p50_seconds": start.p50_s, "p90_seconds": start.p90_s},
         "policy": result.policy,
         "snapshot": result.snapshot,
+        "members": members,
     }
 
 

@@ -1,5 +1,6 @@
 """Dry runs of submissions."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -9,26 +10,31 @@ from rest_framework.response import Response
 from apps.accounts.api.permissions import principal_of
 from apps.common.api.queries import read, read_flag
 from apps.common.api.views import ApiView
-from apps.scheduling.api.check_serializers import CheckSerializer, represent_check
+from apps.scheduling.api.check_serializers import (
+    CheckRequestSerializer,
+    CheckSerializer,
+    represent_check,
+)
 from apps.scheduling.services import check_job, check_start
 from apps.workloads.api.job_views import MAX_BODY_BYTES, JobList
 from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
-from apps.workloads.api.submission import caller_as_user, choose_project
-from apps.workloads.core.spec import parse_job
+from apps.workloads.api.submission import caller_as_user, choose_project, parse_array_job
+from apps.workloads.core.arrays import ArraySpec
+from apps.workloads.core.spec import JobSpec, parse_job
 from apps.workloads.selectors import job_limits
 from apps.workloads.services import as_submitted, require_accepted
 
 
-def dry_run(request: Request) -> Response:
-    """Respond with the predicted outcome of the job in the request."""
-    spec = parse_job(request.data, limits=job_limits())
+def dry_run(request: Request, spec: JobSpec, array: ArraySpec | None = None) -> Response:
+    """Respond with the predicted outcome of a job, or of each member of an array."""
     principal = principal_of(request)
     project = choose_project(principal, spec.project)
     spec = as_submitted(spec, project.name, caller_as_user(principal))
     require_accepted(spec, project)
     result = check_job(spec, project=project.pk)
     start = check_start(spec, result, project=project.pk)
-    return Response(represent_check(result, start))
+    members = None if array is None else len(array.indexes)
+    return Response(represent_check(result, start, members=members))
 
 
 class DryRunView(ApiView):
@@ -37,10 +43,15 @@ class DryRunView(ApiView):
     rate_class = "solver"
     max_body_bytes = MAX_BODY_BYTES
 
-    @extend_schema(request=JobRequestSerializer, responses=CheckSerializer)
+    @extend_schema(request=CheckRequestSerializer, responses=CheckSerializer)
     def post(self, request: Request) -> Response:
-        """Size and place a job on the current state of the cluster, without writing anything."""
-        return dry_run(request)
+        """Size and place a job on the current state of the cluster, without writing anything.
+
+        With an `array`, its indexes are checked too, and the job stands for each member.
+        """
+        if isinstance(request.data, Mapping) and "array" in request.data:
+            return dry_run(request, *parse_array_job(request.data))
+        return dry_run(request, parse_job(request.data, limits=job_limits()))
 
 
 class JobListOrCheck(JobList):
@@ -63,5 +74,5 @@ class JobListOrCheck(JobList):
         """Submit a job; once this responds, it is stored. With `dry_run`, predict the outcome."""
         flag = request.query_params.get("dry_run")
         if flag is not None and read("dry_run", flag, read_flag):
-            return dry_run(request)
+            return dry_run(request, parse_job(request.data, limits=job_limits()))
         return super().post(request)

@@ -1,10 +1,8 @@
 """Job arrays: jobs of one specification, each with an index."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -17,7 +15,7 @@ from apps.common.api.inputs import validated
 from apps.common.api.paging import Order
 from apps.common.api.queries import Filter, ListQuery, moment, read_text
 from apps.common.api.views import ApiView, ListView, answer
-from apps.common.core.errors import FieldProblem, InvalidInputError, NotFoundError
+from apps.common.core.errors import NotFoundError
 from apps.common.core.keyed_requests import KeyedResponse
 from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.api.idempotency import once
@@ -36,9 +34,7 @@ from apps.workloads.api.job_views import (
 )
 from apps.workloads.api.representations import represent_array
 from apps.workloads.api.serializers import CancelledSerializer
-from apps.workloads.api.submission import caller_as_user, choose_project
-from apps.workloads.core.arrays import ArraySpec, parse_array
-from apps.workloads.core.spec import JobSpec, parse_job
+from apps.workloads.api.submission import caller_as_user, choose_project, parse_array_job
 from apps.workloads.models import Batch
 from apps.workloads.services import cancel_array, set_array_limit, submit_array
 
@@ -71,7 +67,7 @@ class ArrayList(ListView):
     def post(self, request: Request) -> Response:
         """Submit an array: all its members, or none if a field is invalid."""
         principal = principal_of(request)
-        spec, array = _read_request(request.data)
+        spec, array = parse_array_job(request.data)
         project = choose_project(principal, spec.project)
         require_key(request, project.pk)
 
@@ -87,31 +83,6 @@ class ArrayList(ListView):
             return KeyedResponse(201, f"/api/v1/arrays/{row.pk}/", _detail(row))
 
         return once(request, request.data, submit)
-
-
-def _read_request(data: Any) -> tuple[JobSpec, ArraySpec]:
-    """Parse the job and its indexes.
-
-    Raises
-    ------
-    InvalidInputError : lists all problems.
-    """
-    if not isinstance(data, Mapping):
-        raise InvalidInputError([FieldProblem("", "wrong_type", "must be a job with an array")])
-    problems: list[FieldProblem] = []
-    spec = array = None
-    try:
-        array = parse_array(data.get("array"), at="/array", max_size=settings.MAX_ARRAY)
-    except InvalidInputError as error:
-        problems += error.problems
-    try:
-        job = {name: value for name, value in data.items() if name != "array"}
-        spec = parse_job(job, limits=selectors.job_limits())
-    except InvalidInputError as error:
-        problems += error.problems
-    if spec is None or array is None:
-        raise InvalidInputError(problems)
-    return spec, array
 
 
 def _detail(array: Batch) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
+
 from apps.accounts.core.principal import Principal
 from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
@@ -14,6 +16,7 @@ from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
 from apps.workloads.core.addresses import without_address
 from apps.workloads.core.archives import DIGEST
+from apps.workloads.core.arrays import ArraySpec, parse_array
 from apps.workloads.core.spec import JobSpec, parse_job
 from apps.workloads.selectors import application_kinds, job_limits
 
@@ -74,6 +77,31 @@ def _names(projects: Mapping[UUID, tuple[str, Role]]) -> str:
 def caller_as_user(principal: Principal) -> User:
     """Return the user as a row to refer to, without reading it."""
     return User(pk=principal.user_id, username=principal.username, role=principal.role.value)
+
+
+def parse_array_job(data: Any) -> tuple[JobSpec, ArraySpec]:
+    """Parse a job and the indexes of its array.
+
+    Raises
+    ------
+    InvalidInputError : lists all problems.
+    """
+    if not isinstance(data, Mapping):
+        raise InvalidInputError([FieldProblem("", "wrong_type", "must be a job with an array")])
+    problems: list[FieldProblem] = []
+    spec = array = None
+    try:
+        array = parse_array(data.get("array"), at="/array", max_size=settings.MAX_ARRAY)
+    except InvalidInputError as error:
+        problems += error.problems
+    try:
+        job = {name: value for name, value in data.items() if name != "array"}
+        spec = parse_job(job, limits=job_limits())
+    except InvalidInputError as error:
+        problems += error.problems
+    if spec is None or array is None:
+        raise InvalidInputError(problems)
+    return spec, array
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,15 @@ def test_the_curl_program_sends_the_document_unchanged(js: Script) -> None:
     assert json.loads(words[words.index("-d") + 1]) == BODY
 
 
+def test_programs_send_a_document_with_an_array_to_the_arrays(js: Script) -> None:
+    body = BODY | {"array": {"indexes": "0-9"}}
+    words = shlex.split(js(PROGRAM, {"name": "curlProgram", "body": body}))
+    assert words[3] == "http://host/api/v1/arrays/"
+    program = js(PROGRAM, {"name": "pythonProgram", "body": body})
+    assert '"http://host/api/v1/arrays/"' in program
+    assert program.endswith('print(response.json()["id"])')
+
+
 def test_the_python_program_is_valid_and_holds_the_document(js: Script) -> None:
     tree = ast.parse(js(PROGRAM, {"name": "pythonProgram", "body": BODY}))
     values = [

@@ -13,7 +13,7 @@ import {
   usualTargetKind,
   withTarget,
 } from "../submit/form.js";
-import { cliProgram, curlProgram, pythonProgram } from "../submit/programs.js";
+import { cliProgram, curlProgram, pythonProgram, submissionPath } from "../submit/programs.js";
 import { banner, resultSections } from "../submit/result.js";
 import { followApplication } from "../submit/usual.js";
 
@@ -139,7 +139,8 @@ async function check() {
       useTarget(target);
       check();
     };
-    showResult(resultSections(value, body, useAndCheck));
+    const { array, ...job } = body;
+    showResult(resultSections(value, job, useAndCheck));
     note.textContent = `Checked: ${value.summary}`;
     startCharts();
   } catch (error) {
@@ -199,8 +200,8 @@ async function submit() {
   note.textContent = "Submitting…";
   try {
     const key = { "Idempotency-Key": idempotencyKey() };
-    const { value, headers } = await call("POST", "/api/v1/jobs/", body, key);
-    openJob(value.metadata, headers.get("Idempotency-Replayed") === "true");
+    const { value, headers } = await call("POST", submissionPath(body), body, key);
+    openSubmitted(body, value, headers.get("Idempotency-Replayed") === "true");
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     showTab("t-check");
@@ -211,16 +212,19 @@ async function submit() {
   }
 }
 
-function openJob({ id, name }, isReplayed) {
-  const url = `/jobs/${id}/`;
+/* Open the job, or the members of the array; a replayed answer is announced instead. */
+function openSubmitted({ array }, { metadata, ...found }, isReplayed) {
+  const { id, name } = metadata ?? found;
+  const noun = array ? "array" : "job";
+  const url = array ? `/jobs/?q=${encodeURIComponent(`array:${id}`)}` : `/jobs/${id}/`;
   if (!isReplayed) {
     location.href = url;
     return;
   }
   note.textContent = "";
-  toast(`This idempotency key was already used for job ${name}. No new job was submitted.`, {
+  toast(`This idempotency key was already used for ${noun} ${name}. No new ${noun} was submitted.`, {
     tone: "warn",
-    link: { href: url, text: "Open job" },
+    link: { href: url, text: `Open ${noun}` },
     stays: true,
   });
 }

@@ -91,10 +91,16 @@ function guarantee() {
   return nonEmpty(withoutEmpty({ rank_threshold: threshold, probability }));
 }
 
+/* The members of the job array; undefined for a single job. A limit without indexes is a problem to report. */
+function array() {
+  return nonEmpty(withoutEmpty({ indexes: form.indexes.value.trim(), limit: numberIn("array_limit") }));
+}
+
 /* The body of the request that the form describes. */
 export function formDocument() {
   const kind = form.kind.value;
-  return {
+  return withoutEmpty({
+    array: array(),
     metadata: withoutEmpty({
       ...carried.metadata,
       name: form.elements.name.value.trim(),
@@ -117,7 +123,7 @@ export function formDocument() {
       held: form.held.checked || undefined,
       constraints: nonEmpty(constraints()),
     }),
-  };
+  });
 }
 
 /* Put the work of a usual job into the fields that `follows` selects. */

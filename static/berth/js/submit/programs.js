@@ -1,9 +1,12 @@
 /* The same submission with curl, the command line client and Python. */
 const shellQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
+/* Where a document is submitted to: a job, or a job array. */
+export const submissionPath = (body) => (body.array ? "/api/v1/arrays/" : "/api/v1/jobs/");
+
 export function curlProgram(body, { host, key }) {
   return [
-    `curl -X POST ${host}/api/v1/jobs/`,
+    `curl -X POST ${host}${submissionPath(body)}`,
     '-H "Authorization: Bearer $BERTH_TOKEN"',
     '-H "Content-Type: application/json"',
     `-H "Idempotency-Key: ${key}"`,
@@ -22,7 +25,7 @@ import httpx
 
 job = ${pythonLiteral(body)}
 response = httpx.post(
-    "${host}/api/v1/jobs/",
+    "${host}${submissionPath(body)}",
     json=job,
     headers={
         "Authorization": f"Bearer {os.environ['BERTH_TOKEN']}",
@@ -30,7 +33,7 @@ response = httpx.post(
     },
 )
 response.raise_for_status()
-print(response.json()["metadata"]["id"])`;
+print(response.json()${body.array ? "" : '["metadata"]'}["id"])`;
 }
 
 const PYTHON_NAMES = { true: "True", false: "False", null: "None" };

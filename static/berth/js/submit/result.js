@@ -97,6 +97,7 @@ function facts(check, kind) {
   } = check;
   const more = servers.length - MAX_SERVERS;
   return [
+    ["Array", check.members ? `${counted(check.members, "member")}; the result is that of one` : ""],
     ["Units", units === null ? "" : counted(units, "unit")],
     ["Platforms", platforms.join(", ")],
     ["Servers", servers.slice(0, MAX_SERVERS).join(", ") + (more > 0 ? ` and ${more} more` : "")],
