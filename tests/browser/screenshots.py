@@ -40,6 +40,7 @@ PATHS = {
     "plans": "/plans/",
     "classification": "/classification/",
     "decisions": "/decisions/",
+    "policies": "/policies/",
     "shadows": "/shadows/",
     "sampling": "/sampling/",
     "lab": "/lab/",

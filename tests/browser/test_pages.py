@@ -34,6 +34,7 @@ PATHS = {
     "classification-earlier": "/classification/?matrix=heterogeneity&revision=1",
     "classification-rows": "/classification/?matrix=base_rate&q=web",
     "decisions": "/decisions/",
+    "policies": "/policies/",
     "sampling": "/sampling/",
     "system": "/system/",
 }
@@ -49,6 +50,7 @@ MAIN = [
     "calibrate",
     "classification",
     "decisions",
+    "policies",
     "sampling",
     "system",
 ]

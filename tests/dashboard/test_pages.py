@@ -34,7 +34,7 @@ PAGES = [
         "calibrate",
         "classification",
     ),
-    *("decisions", "sampling", "system", "account", "projects"),
+    *("decisions", "policies", "sampling", "system", "account", "projects"),
 ]
 
 

@@ -332,6 +332,7 @@ RULES: Final[dict[str, Rule]] = {
     "plans/<str:key>/": page(OPERATORS),
     "decisions/": page(secrets=(APPLICATION,)),
     "decisions/<uuid:decision_id>/": page(PROJECT_READERS),
+    "policies/": page(),
     "shadows/": page(OPERATORS),
     "shadows/<uuid:shadow_id>/": page(OPERATORS),
     "sampling/": page(),

@@ -40,6 +40,7 @@ _PAGES: Final = {
     "application": "/applications/{}/",
     "override": "/applications/{}/",
     "server": "/servers/{}/",
+    "policy": "/policies/",
 }
 MAX_TEXT: Final = 120
 

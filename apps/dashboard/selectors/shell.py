@@ -98,7 +98,8 @@ RAIL = (
     (
         RailItem("calibrate", "Calibrate", "calibrate"),
         RailItem("plans", "Plans", "plans", pages=("plan",), role=Role.OPERATOR),
-        RailItem("decisions", "Decisions", "decisions", pages=("decision", "shadows", "shadow")),
+        RailItem("decisions", "Decisions", "decisions", pages=("decision",)),
+        RailItem("policies", "Policies", "policies", pages=("shadows", "shadow")),
         RailItem("sampling", "Sampling", "sampling"),
         RailItem("lab", "Lab", "lab", pages=("comparison",), role=Role.OPERATOR),
         RailItem("pairs", "Measured pairs", "link", pages=("pair",), role=Role.OPERATOR),

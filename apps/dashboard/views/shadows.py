@@ -23,7 +23,7 @@ from apps.scheduling.selectors.shadows import (
 
 @page
 def shadows(request: HttpRequest) -> HttpResponse:
-    """List the shadow policies, and offer to start one."""
+    """List the shadow policies, and offer to start one; ``?policy=`` chooses which."""
     if not has_role(request, Role.OPERATOR):
         return _for_operators(request)
     return render(
@@ -39,6 +39,7 @@ def shadows(request: HttpRequest) -> HttpResponse:
                 (name, chosen_parameters(POLICIES[name].parameters)) for name in sorted(POLICIES)
             ],
             "in_use": policy_in_use(),
+            "chosen": request.GET.get("policy", "random"),
             "limit": MAX_COMPARED,
         },
     )

@@ -17,9 +17,8 @@ from apps.common.api.representations import time
 from apps.common.api.views import ApiView, answer
 from apps.inventory.models import DefaultPolicy
 from apps.inventory.selectors import applied_policy
-from apps.scheduling.core.policy_errors import PolicyFailedError, failures_of
-from apps.scheduling.core.registry import POLICIES, Entry, make_plain
 from apps.scheduling.selectors.default_policy import policy_in_use
+from apps.scheduling.selectors.policies import ListedPolicy, listed_policies
 from apps.scheduling.services.default_policy import apply_policy
 
 
@@ -91,29 +90,20 @@ class PolicyList(ApiView):
     @extend_schema(operation_id="policies_list", responses=PoliciesSerializer)
     def get(self, request: Request) -> Response:
         """Return the policies by name, with their parameters."""
-        default = policy_in_use()
-        rows = [_represent_entry(*item, default=default) for item in sorted(POLICIES.items())]
+        rows = [_represent_listed(policy) for policy in listed_policies()]
         return answer(request, {"results": rows})
 
 
-def _represent_entry(name: str, entry: Entry, *, default: str) -> dict[str, Any]:
+def _represent_listed(policy: ListedPolicy) -> dict[str, Any]:
     return {
-        "name": name,
-        "is_default": name == default,
-        **_represent_made(name),
-        "source": entry.source,
-        "formula": entry.formula,
-        "parameters": entry.schema(),
+        "name": policy.name,
+        "is_default": policy.is_default,
+        "version": policy.version,
+        "draws_sample": policy.draws_sample,
+        "source": policy.entry.source,
+        "formula": policy.entry.formula,
+        "parameters": policy.entry.schema(),
     }
-
-
-def _represent_made(name: str) -> dict[str, Any]:
-    try:
-        with failures_of(name):
-            policy = make_plain(name)
-            return {"version": policy.version, "draws_sample": policy.draws_sample}
-    except PolicyFailedError:
-        return {"version": None, "draws_sample": None}
 
 
 class DefaultPolicyView(ApiView):

@@ -164,6 +164,7 @@ const PAGES = {
   pairs: "./pages/pairs.js",
   plan: "./pages/plan.js",
   plans: "./pages/plans.js",
+  policies: "./pages/policies.js",
   queues: "./pages/queues.js",
   sampling: "./pages/sampling.js",
   server: "./pages/server.js",

@@ -2,6 +2,7 @@
 import { call } from "../api.js";
 import { refreshCharts } from "../charts.js";
 import { problemText, toast, toastProblem } from "../notices.js";
+import { applyPolicy } from "../policy.js";
 import { refreshRegions } from "../regions.js";
 
 const POLL_MS = 1500;
@@ -17,7 +18,7 @@ export function start() {
   document.addEventListener("submit", (event) => {
     if (event.target.id !== "la-form") return;
     event.preventDefault();
-    apply(event.target);
+    applyPolicy(event.target);
   });
   follow();
 }
@@ -45,26 +46,6 @@ async function resume(button) {
     button.disabled = false;
     toastProblem(error);
   }
-}
-
-/* Make the winner the policy of the cluster, unless somebody has changed it since the page was loaded. */
-async function apply(form) {
-  const dialog = form.closest("dialog");
-  const { policy, generation } = dialog.dataset;
-  const [error, button] = [document.getElementById("la-error"), form.querySelector("[type=submit]")];
-  const reason = document.getElementById("la-reason").value.trim();
-  error.hidden = true;
-  button.disabled = true;
-  try {
-    await call("PUT", "/api/v1/policies/default/", { policy, reason }, { "If-Match": `"g${generation}"` });
-    dialog.close();
-    toast(`${policy} is the policy of the cluster.`);
-    await refreshRegions();
-  } catch (problem) {
-    error.textContent = problem.problem ? problemText(problem.problem) : problem.message;
-    error.hidden = false;
-  }
-  button.disabled = false;
 }
 
 async function remove(button) {
