@@ -9,29 +9,26 @@ from apps.dashboard.views.access import has_role, page
 from apps.inventory.selectors import applied_policy
 from apps.scheduling.core.registry import chosen_parameters
 from apps.scheduling.selectors.policies import listed_policies
-from apps.testbed.core.accelerators.registry import ROUND_POLICIES
-from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES
+from apps.testbed.core.accelerators.registry import ROUND_POLICIES, RoundEntry
+from apps.testbed.core.replay.queueing.registry import TESTBED_POLICIES, QueueingEntry
 
 
 @page
 def policies(request: HttpRequest) -> HttpResponse:
-    """List the policies with score, source and parameters; administrators may apply one."""
-    applied = applied_policy()
-    rows = [
-        {"policy": each, "parameters": chosen_parameters(each.entry.parameters)}
-        for each in listed_policies()
-    ]
+    """List the policies, the one in use first; administrators may apply another."""
+    found = sorted(listed_policies(), key=lambda each: not each.is_default)
+    replayed: dict[str, QueueingEntry | RoundEntry] = {**TESTBED_POLICIES, **ROUND_POLICIES}
     return render(
         request,
         "dashboard/policies.html",
         {
-            "rows": rows,
-            "in_use": next((row["policy"] for row in rows if row["policy"].is_default), None),
+            "rows": [(each, chosen_parameters(each.entry.parameters)) for each in found],
+            "in_use": next((each for each in found if each.is_default), None),
             "setting": settings.DEFAULT_POLICY,
-            "applied": applied,
+            "applied": applied_policy(),
             "replayed": [
                 (name, entry, chosen_parameters(entry.parameters))
-                for name, entry in {**TESTBED_POLICIES, **ROUND_POLICIES}.items()
+                for name, entry in replayed.items()
             ],
             "may_apply": has_role(request, Role.ADMIN),
             "may_compare": has_role(request, Role.OPERATOR),

@@ -163,11 +163,11 @@ POLICIES: Final[dict[str, Entry]] = {
     "tarcil_printed": _tarcil("tarcil_printed", Form.PRINTED, "Q = 1 - (U - T), else T - U"),
     "quietest": _tarcil("quietest", Form.QUIETEST, "Q = U"),
     "least_loaded": Entry(policies.least_loaded, "Paragon §5 (P13)", "free cores, then memory"),
-    "random": Entry(policies.at_random, "Tarcil §2", "a coin"),
+    "random": Entry(policies.at_random, "Tarcil §2", "uniform at random"),
     "roomiest": Entry(
         policies.roomiest,
         "Paragon §3.5 (P9)",
-        "a coin among the best fifth of quiet servers by speed x (1 + free share)",
+        "uniform at random among the best fifth of quiet servers by speed x (1 + free share)",
     ),
     "heterogeneity_oblivious": Entry(
         fused_paragon.heterogeneity_oblivious,
