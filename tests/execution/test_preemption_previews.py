@@ -7,7 +7,7 @@ import pytest
 from apps.execution.models import Launch
 from apps.execution.services.migrations import request_migrations
 from apps.execution.services.preemption import Outcome, preview_preemption
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, ResourceUnit, Server
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.services.agent import make_agent
 from apps.workloads.models import Job, WaitingShape
@@ -130,6 +130,52 @@ def test_nothing_is_preempted_for_a_job_that_its_quota_would_still_refuse(
             "Its quota would still refuse the job: project default uses 4 units and 0 are "
             "guaranteed; other projects claim 4 of the 4 free units."
         )
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "outcome"),
+    [
+        (0, 5, Outcome.POSSIBLE),  # stops the job on a, where no claim counts
+        (5, 0, Outcome.IMPOSSIBLE),  # only the job on b may be stopped
+    ],
+)
+def test_a_claim_concerns_only_preemptions_on_its_servers(
+    of_a: int, of_b: int, outcome: Outcome
+) -> None:
+    claim_of_b()
+    low([0, 1, 2, 3], priority=of_a)
+    low([4, 5, 6, 7], priority=of_b)
+    found = preview_preemption(urgent(4).id)
+    assert found.outcome is outcome
+    if outcome is Outcome.IMPOSSIBLE:
+        assert found.message == (
+            "Its quota would still refuse the job: project default uses 4 units and 0 are "
+            "guaranteed; other projects claim 4 of the 4 free units on the servers that the job "
+            "may use."
+        )
+
+
+def test_free_units_on_other_servers_do_not_let_a_job_preempt_on_claimed_ones() -> None:
+    """The units of a are reserved: the job would take those of b, which web claims."""
+    claim_of_b()
+    low([4, 5, 6, 7])
+    free = ResourceUnit.objects.filter(server__name="a").values_list("id", flat=True)
+    Reservation.objects.create(
+        job_id=urgent(4).id, unit_ids=[*free], made_s=NOW_S, start_s=NOW_S, promised_s=NOW_S
+    )
+    found = preview_preemption(urgent(4).id)
+    assert (found.outcome, "Its quota" in found.message) == (Outcome.IMPOSSIBLE, True)
+
+
+def claim_of_b() -> None:
+    """Let web claim four units of b."""
+    web = factories.project("web")
+    web.guaranteed_units = 4
+    web.save()
+    Server.objects.filter(name="b").update(labels={"disk": "fast"})
+    urgent(
+        4, project=web, constraints={"labels": {"disk": "fast"}}, shape={"labels": ["disk=fast"]}
+    )
 
 
 def test_work_is_lost_since_the_last_report_if_the_backend_resumes_jobs() -> None:

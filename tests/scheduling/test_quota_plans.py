@@ -5,7 +5,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from apps.accounts.models import Project
-from apps.scheduling.selectors.quotas import _GANGS, _STANDINGS, standings
+from apps.scheduling.selectors.quotas import (
+    _GANGS,
+    _STANDINGS,
+    MAX_NEEDS,
+    standings,
+)
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
 from tests.scheduling.plans import analyze, rows_read
@@ -63,7 +68,7 @@ def waiting_read() -> float:
     Running jobs are left out: a hash join reads one job before it finds that none is running, and
     statistics of allocations that other tests left behind decide whether it is a hash join.
     """
-    return rows_read(_STANDINGS, alias="j")
+    return rows_read(_STANDINGS, {"decided": "{}"}, alias="j")
 
 
 def claimed() -> int:
@@ -83,9 +88,15 @@ def test_few_jobs_are_read_of_a_shape() -> None:
     assert claimed() == GUARANTEED
 
 
+def test_few_jobs_are_read_for_the_servers_that_they_can_use() -> None:
+    queue(GUARANTEED)
+    assert 0 < rows_read(_STANDINGS, {"decided": "{}"}, alias="n") <= MAX_NEEDS + 1
+
+
 def test_no_job_is_read_of_a_project_without_a_guarantee() -> None:
     queue(None, limit=4)
     assert waiting_read() == 0
+    assert rows_read(_STANDINGS, {"decided": "{}"}, alias="n") == 0
 
 
 def test_no_job_is_read_of_a_shape_that_no_server_matches() -> None:

@@ -37,7 +37,7 @@ from apps.scheduling.core.preemption.choice import choose_victims
 from apps.scheduling.core.preemption.limits import ExceededLimit, PreemptionLimits
 from apps.scheduling.core.preemption.promises import Promise, promise
 from apps.scheduling.core.preemption.victims import Cost, Victims
-from apps.scheduling.core.sharing.quotas import after_preemption, allowance
+from apps.scheduling.core.sharing.quotas import after_preemption
 from apps.scheduling.selectors.quotas import has_quotas, standings
 from apps.scheduling.services.preemption import RoomForJob, room_for, why_no_preemption
 from apps.scheduling.services.reservations import (
@@ -180,7 +180,7 @@ def preview_preemption(
     found = _victims(job, room, chosen, now_s)
     if len(found) < len(chosen.jobs):
         return preview_preemption(job_id, limits, only)  # a victim has ended since it was read
-    if found and (why_not := _beyond_quota(job, room, found)):
+    if found and (why_not := _beyond_quota(job, room, chosen, found)):
         return Preemption(job, Outcome.IMPOSSIBLE, why_not, units, candidates=candidates)
     return Preemption(
         job=job,
@@ -233,21 +233,21 @@ def _victims(job: Job, room: RoomForJob, chosen: Victims, now_s: float) -> tuple
     )
 
 
-def _beyond_quota(job: Job, room: RoomForJob, victims: Sequence[Victim]) -> str:
+def _beyond_quota(job: Job, room: RoomForJob, chosen: Victims, victims: Sequence[Victim]) -> str:
     """Return why the quota of its project would refuse a job although its victims were stopped.
 
     They wait again, so their projects claim their guaranteed units. Empty if it covers the job.
     """
     if not has_quotas():
         return ""
-    stopped = Counter[UUID]()
+    stopped, freed = Counter[UUID](), Counter[int]()
     for victim in victims:
-        stopped[victim.job.project_id] += sum(len(held.units) for held in victim.job.held)
+        for held in victim.job.held:
+            stopped[victim.job.project_id] += len(held.units)
+            freed[held.server] += len(held.units)
     known = after_preemption(standings(), stopped)
-    limit = allowance(known, job.project_id, room.open_free_units + stopped.total())
-    if limit.covers(room.waiting.units):
-        return ""
-    return f"Its quota would still refuse the job: {limit.detail}."
+    detail = room.beyond_quota(known, job.project_id, freed, chosen.units)
+    return f"Its quota would still refuse the job: {detail}." if detail else ""
 
 
 def _servers(job: PreemptibleJob, room: RoomForJob) -> dict[str, int]:

@@ -94,7 +94,7 @@ _TIER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The servers that an admission control lets a job use (P10), one bit for each.
+    """The servers that admission control (P10) and quotas let a job use, one bit for each.
 
     Two pools of the same servers are equal: the rankings of one serve the other. 1.6 KB for 12,500
     servers.

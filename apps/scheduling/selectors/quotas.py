@@ -1,12 +1,15 @@
 """What the projects may use, use and request, in units."""
 
+import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, number_array
 from apps.scheduling.core.sharing.quotas import QuotaRow, Standing, WaitingGang, lent
 from apps.workloads.core.reasons import PERMANENT, Reason
+from apps.workloads.core.shapes import Needs, WaitsFor
 from apps.workloads.models import NEW_JOB
 
 # Jobs that no server matches, whose policy fails, or with a permanent reason claim no units, nor
@@ -22,15 +25,16 @@ _NO_CLAIM: Final = {
 _CLAIMS: Final = f"<> ALL('{{{','.join(sorted(_NO_CLAIM))}}}')"
 _OF_PROJECTS: Final = """
 SELECT p.id, p.name, coalesce(p.guaranteed_units, 0), p.max_units,
-       coalesce(held.units, 0), coalesce(waiting.units, 0)
+       coalesce(held.units, 0), coalesce(waiting.units, 0){needs}
 FROM accounts_project p
 LEFT JOIN (
     SELECT running.project_id, sum(a.cores) AS units
     FROM scheduling_allocation a JOIN workloads_job running ON running.id = a.job_id
     WHERE a.released_seq IS NULL GROUP BY running.project_id) held ON held.project_id = p.id
 """
+MAX_NEEDS: Final = 100  # rows; a project with more shapes and new jobs claims units of any server
 _ALL_STANDINGS: Final = f"""
-{_OF_PROJECTS}
+{_OF_PROJECTS.format(needs="")}
 LEFT JOIN (
     SELECT j.project_id, sum(coalesce(s.units, j.units_requested, 1)) AS units
     FROM workloads_job j JOIN accounts_project o ON o.id = j.project_id
@@ -45,7 +49,7 @@ ORDER BY p.name
 # A project claims at most its unused units, and each job requests one or more. So only as many
 # jobs are summed, in the order of the indexes job_by_shape and job_to_evaluate.
 _STANDINGS: Final = f"""
-{_OF_PROJECTS}
+{_OF_PROJECTS.format(needs=", servers.needs")}
 CROSS JOIN LATERAL (
     SELECT greatest(0, coalesce(p.guaranteed_units, 0) - coalesce(held.units, 0))::bigint
         AS units) unused
@@ -66,6 +70,25 @@ LEFT JOIN LATERAL (
          ORDER BY j.priority DESC, j.created_at, j.id LIMIT unused.units)
         LIMIT unused.units) each
     WHERE unused.units > 0) waiting ON true
+LEFT JOIN LATERAL (
+    SELECT CASE WHEN count(*) <= {MAX_NEEDS} THEN coalesce(jsonb_agg(DISTINCT needs), '[]') END
+        AS needs
+    FROM (
+        (SELECT jsonb_build_array(s.platforms, s.labels, s.unit_memory_bytes,
+                                  s.unit_network_bps, s.unit_storage_bytes) AS needs
+         FROM workloads_waitingshape s
+         WHERE s.project_id = p.id AND s.waits_for = 'units' AND s.reason_code {_CLAIMS}
+           AND (s.min_units > p.max_units) IS NOT TRUE LIMIT {MAX_NEEDS} + 1)
+        UNION ALL
+        (SELECT jsonb_build_array(nullif(n.constraints->'platforms', '[]'), ARRAY(
+                    SELECT key || '=' || value FROM jsonb_each_text(n.constraints->'labels')),
+                    n.unit_memory_bytes, n.unit_network_bps, n.unit_storage_bytes)
+         FROM workloads_job n
+         WHERE n.project_id = p.id AND {NEW_JOB.format(job="n.")} AND NOT n.cancel_requested
+           AND n.reason_code {_CLAIMS} AND n.id <> ALL(%(decided)s)
+         ORDER BY n.priority DESC, n.created_at, n.id LIMIT {MAX_NEEDS} + 1)
+        LIMIT {MAX_NEEDS} + 1) each
+    WHERE waiting.units > 0) servers ON true
 ORDER BY p.name
 """  # noqa: S608 - constants
 # Gangs that the quota refuses, and those with a reservation, which their quota must not refuse
@@ -103,13 +126,36 @@ def has_quotas() -> bool:
     return bool(fetch_rows(_ANY)[0][0])
 
 
-def standings() -> dict[UUID, Standing]:
+def standings(decided: Collection[UUID] = ()) -> dict[UUID, Standing]:
     """Return the standings of all projects by id, in the order of their names.
 
     ``waiting`` counts only as many jobs as can claim the unused units of the project. Reads the
-    running jobs, and as many waiting jobs as units that are guaranteed and unused.
+    running jobs, and as many waiting jobs as units that are guaranteed and unused; for ``needs``,
+    at most `MAX_NEEDS` shapes and new jobs.
+
+    Parameters
+    ----------
+    decided : jobs whose needs the caller knows: ``needs`` leaves them out
     """
-    return _standings(_STANDINGS)
+    rows = fetch_rows(_STANDINGS, {"decided": number_array(sorted(decided))})
+    return {
+        key: replace(Standing(*values), needs=None if needs is None else _needs(needs))
+        for key, *values, needs in rows
+    }
+
+
+def _needs(text: str) -> frozenset[Needs]:
+    return frozenset(
+        Needs(
+            WaitsFor.UNITS,
+            platforms=None if platforms is None else tuple(platforms),
+            labels=tuple(labels),
+            unit_memory_bytes=memory,
+            unit_network_bps=network,
+            unit_storage_bytes=storage,
+        )
+        for platforms, labels, memory, network, storage in json.loads(text)
+    )
 
 
 def gangs_submitted_until(cluster_s: float) -> dict[UUID, WaitingGang]:
@@ -123,10 +169,6 @@ def gangs_submitted_until(cluster_s: float) -> dict[UUID, WaitingGang]:
     cluster_s : time of the submission, at the latest
     """
     return {key: WaitingGang(*values) for key, *values in fetch_rows(_GANGS, [cluster_s])}
-
-
-def _standings(sql: str) -> dict[UUID, Standing]:
-    return {key: Standing(*values) for key, *values in fetch_rows(sql)}
 
 
 def quota_rows(projects: Collection[UUID] | None) -> list[QuotaRow] | None:
@@ -144,7 +186,7 @@ def quota_rows(projects: Collection[UUID] | None) -> list[QuotaRow] | None:
     """
     if not has_quotas():
         return None
-    known = _standings(_ALL_STANDINGS)
+    known = {key: Standing(*values) for key, *values in fetch_rows(_ALL_STANDINGS)}
     ((capacity,),) = fetch_rows(_CAPACITY)
     of = lent(known, capacity)
     return [

@@ -1,7 +1,9 @@
 """The room that a waiting job has on each server, for the choice of victims."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from apps.scheduling.core.reservations.gangs import (
     usable_servers,
     without_room,
 )
+from apps.scheduling.core.sharing.claims import OpenUnits, claimed_servers
+from apps.scheduling.core.sharing.quotas import Standing, allowance
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
 from apps.scheduling.services.reservations import reservations
@@ -39,14 +43,16 @@ class RoomForJob:
     run_s : its pessimistic run time, cluster seconds; None = unknown
     rooms : the servers
     reserved : ids of the units that are reserved for other jobs
-    open_free_units : free units of the cluster on servers that accept new work
+    opened : units of all servers
+    request : that was refused, without interference
     """
 
     waiting: Waiting
     run_s: float | None
     rooms: Rooms
     reserved: frozenset[int]
-    open_free_units: int
+    opened: OpenUnits
+    request: Request
     _topology: Topology
     _free: Bools
 
@@ -67,6 +73,33 @@ class RoomForJob:
     def name_of(self, server: int) -> str:
         """Return the name of a server."""
         return self._topology.server_name[self._index(server)]
+
+    def beyond_quota(
+        self,
+        standings: Mapping[UUID, Standing],
+        project: UUID,
+        freed: Mapping[int, int],
+        servers: Collection[int],
+    ) -> str:
+        """Return why the quota of its project refuses the job units; empty if it does not.
+
+        Parameters
+        ----------
+        freed : units that other jobs have freed, by id of the server
+        servers : ids of those whose units it takes
+        """
+        free = self.opened.free.copy()
+        for server, units in freed.items():
+            free[self._index(server)] += units
+        opened, facts = self.opened._replace(free=free), TopologyFacts(self._topology)
+        lenders = claimed_servers(standings, {}, opened, facts)
+        loan = lenders.loan(project, self.request) if lenders else None
+        limit = allowance(standings, project, int(free.sum()), loan=loan)
+        is_lent = limit.covers(self.waiting.units)
+        if loan and loan.pool and self.waiting.units > standings[project].unused:
+            places = [self._index(server) for server in servers]
+            is_lent = is_lent and bool(loan.pool.mask()[places].all())
+        return "" if is_lent else limit.detail
 
     def _index(self, server: int) -> int:
         return int(np.searchsorted(self._topology.server_id, server))
@@ -97,7 +130,8 @@ def room_for(job: Job, shape: WaitingShape) -> RoomForJob:
         run_s=shape.run_high_s,
         rooms=_rooms(request, snapshot, usable, free),
         reserved=units_of(others),
-        open_free_units=snapshot.free_units,
+        opened=OpenUnits.of(snapshot),
+        request=request,
         _topology=topology,
         _free=free,
     )

@@ -1,8 +1,9 @@
 """Jobs that the quotas of their projects let start."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -13,12 +14,23 @@ from apps.inventory.selectors import cluster_now
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.reservations.gangs import fits_when_empty
-from apps.scheduling.core.sharing.quotas import WaitingGang, allowance, beyond_limit
-from apps.scheduling.core.types import RefusalReason, Refused
+from apps.scheduling.core.sharing.claims import ClaimedServers, OpenUnits, claimed_servers
+from apps.scheduling.core.sharing.quotas import (
+    Allowance,
+    Standing,
+    WaitingGang,
+    allowance,
+    beyond_limit,
+)
+from apps.scheduling.core.starts.wakes import needs_of
+from apps.scheduling.core.types import Pool, RefusalReason, Refused, Request
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.quotas import gangs_submitted_until, has_quotas, standings
 from apps.scheduling.services.backfill import start_s
 from apps.scheduling.services.proposals import SizedJob
+
+if TYPE_CHECKING:
+    from apps.workloads.core.shapes import Needs
 
 
 def within_quotas(
@@ -31,6 +43,9 @@ def within_quotas(
     Several agents that decide at the same time may borrow the same units. They do not exceed the
     maximum of a project: their commits check it again (`within_limits`).
 
+    If other projects claim only some servers (`core.sharing.claims`), the request of a job that
+    borrows units names the servers on which it may.
+
     A gang could wait for ever while smaller jobs of its project take each unit that the quota
     leaves. So once it has waited as long as for a reservation, the jobs of its project that are
     not more urgent leave it the units that it needs. One that the open servers could not hold
@@ -39,29 +54,23 @@ def within_quotas(
     """
     if not has_quotas():
         return list(ready), []
-    known, from_s = standings(), start_s()
+    from_s, books = start_s(), _Books.opened(snapshot, ready, facts)
     gangs = _gangs_that_waited_long(cluster_now())
-    free = snapshot.free_units
-    # Claims count for others as they were: a job that the policy refuses keeps its claim. So the
-    # units taken against a claim are still free to others, but not to the project itself.
-    claims = {key: each.claimed for key, each in known.items()}
-    covered, taken = dict.fromkeys(known, 0), dict.fromkeys(known, 0)
     within: list[SizedJob] = []
     refused: list[tuple[SizedJob, Refused]] = []
     beyond = 0  # units that policies may take beyond those of the requests
     for each in ready:
         project, units = each.job.project_id, each.request.units
-        own = replace(known[project], used=known[project].used + taken[project])
-        left = max(0, free - covered[project])
         gang = gangs.get(project)
         ends_s = from_s + each.longest_s
         if gang and not gang.binds(each.job.id, priority=each.job.priority, ends_s=ends_s):
             gang = None
-        limit = allowance({**known, project: own}, project, left, gang)
+        limit, pool = books.limit(each, gang)
         if limit.units and not limit.covers(units) and not each.is_whole:
             units = limit.units
         if limit.covers(units):
-            request = replace(each.request, units=units)
+            is_borrowed = units > books.own(project).unused
+            request = replace(each.request, units=units, pool=pool if is_borrowed else None)
             if limit.covers(request.most_units + beyond):
                 beyond += request.most_units - units
             else:
@@ -69,17 +78,85 @@ def within_quotas(
             within.append(replace(each, request=request))
             if project in gangs and gangs[project].job == each.job.id:
                 del gangs[project]  # it has its units: they are among those taken
-            claimed = min(units, claims[project] - covered[project])
-            covered[project] += claimed
-            taken[project] += units
-            free = max(0, free - units + claimed)
+            books.take(project, request)
         elif fits_when_empty(each.request, snapshot, facts):
-            never = beyond_limit(own, each.request.min_units)
-            outcome = _refused(each, never or limit.detail, snapshot, left)
+            never = beyond_limit(books.own(project), each.request.min_units)
+            outcome = _refused(each, never or limit.detail, snapshot, books.left(project))
             refused.append((each, replace(outcome, is_beyond_limit=bool(never))))
         else:
             within.append(each)
     return within, refused
+
+
+@dataclass(slots=True, eq=False)
+class _Books:
+    """What the projects hold and claim, with what the jobs of a turn have taken so far.
+
+    Claims count for others as they were: a job that the policy refuses keeps its claim. So the
+    units taken against a claim are still free to others, but not to the project itself.
+
+    Attributes
+    ----------
+    free : units that nobody has taken but against a claim
+    lenders : None = no project claims units, or one claims those of any server
+    taken, covered : units, and those of them against a claim, by project
+    """
+
+    known: Mapping[UUID, Standing]
+    free: int
+    lenders: ClaimedServers | None
+    taken: Counter[UUID] = field(default_factory=Counter)
+    covered: Counter[UUID] = field(default_factory=Counter)
+
+    @classmethod
+    def opened(
+        cls, snapshot: Snapshot, ready: Sequence[SizedJob], facts: TopologyFacts
+    ) -> "_Books":
+        known = standings([each.job.id for each in ready])
+        return cls(known, snapshot.free_units, _lenders(known, ready, snapshot, facts))
+
+    def own(self, project: UUID) -> Standing:
+        """Return the standing of a project with the units that its jobs have taken."""
+        known = self.known[project]
+        return replace(known, used=known.used + self.taken[project])
+
+    def left(self, project: UUID) -> int:
+        """Return the free units, less those that the project has taken against its claim."""
+        return max(0, self.free - self.covered[project])
+
+    def limit(self, each: SizedJob, gang: WaitingGang | None) -> tuple[Allowance, Pool | None]:
+        """Return what the project of a job may take, and the servers on which it may borrow."""
+        project = each.job.project_id
+        loan = self.lenders.loan(project, each.request) if self.lenders else None
+        seen = {**self.known, project: self.own(project)}
+        limit = allowance(seen, project, self.left(project), gang, loan)
+        return limit, loan.pool if loan else None
+
+    def take(self, project: UUID, request: Request) -> None:
+        """Count the units of a request as taken."""
+        units = request.units
+        claimed = min(units, self.known[project].claimed - self.covered[project])
+        self.covered[project] += claimed
+        self.taken[project] += units
+        self.free = max(0, self.free - units + claimed)
+        if self.lenders is not None:
+            self.lenders.take(project, request)
+
+
+def _lenders(
+    known: Mapping[UUID, Standing],
+    ready: Sequence[SizedJob],
+    snapshot: Snapshot,
+    facts: TopologyFacts,
+) -> ClaimedServers | None:
+    """Return the servers that claims concern, also of the jobs in hand; None if it is any."""
+    needs: dict[UUID, set[Needs]] = {key: set() for key, each in known.items() if each.claimed}
+    if not needs:
+        return None
+    for each in ready:
+        if each.job.project_id in needs:
+            needs[each.job.project_id].add(needs_of(each.request, RefusalReason.NO_FREE_UNIT))
+    return claimed_servers(known, needs, OpenUnits.of(snapshot), facts)
 
 
 def _gangs_that_waited_long(now_s: float) -> dict[UUID, WaitingGang]:

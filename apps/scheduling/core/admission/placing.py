@@ -37,10 +37,14 @@ def place_admitted(
 
 
 def within(request: Request, verdict: Admitted) -> Request:
-    """Return the request of an admitted job, for the servers of its verdict only."""
+    """Return the request of an admitted job, for the servers of its verdict only.
+
+    They are those of its pool, on which a quota lets it borrow units, if it has one already.
+    """
     if verdict.servers is None:
         return request
-    return replace(request, pool=Pool.of(verdict.servers))
+    servers = verdict.servers if request.pool is None else verdict.servers & request.pool.mask()
+    return replace(request, pool=Pool.of(servers))
 
 
 def refused_as(delayed: Delayed, job: str, snapshot: Snapshot) -> Refused:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from apps.scheduling.core.types import Pool
+from apps.workloads.core.shapes import Needs
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -19,6 +22,7 @@ class Standing:
     limit : that it may use in all; None = no limit
     used : that its jobs hold
     waiting : that its waiting jobs request
+    needs : of these jobs: its claim concerns the servers that have them; None = any server
     """
 
     name: str
@@ -26,6 +30,7 @@ class Standing:
     limit: int | None = None
     used: int = 0
     waiting: int = 0
+    needs: frozenset[Needs] | None = None
 
     @property
     def borrowed(self) -> int:
@@ -33,9 +38,14 @@ class Standing:
         return max(0, self.used - self.guaranteed)
 
     @property
+    def unused(self) -> int:
+        """Guaranteed units that it does not use."""
+        return max(0, self.guaranteed - self.used)
+
+    @property
     def claimed(self) -> int:
         """Unused guaranteed units that its own waiting jobs request, which nobody may borrow."""
-        return min(max(0, self.guaranteed - self.used), self.waiting)
+        return min(self.unused, self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,22 @@ class QuotaRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Loan:
+    """Units that a project may borrow for one job while others claim only some servers.
+
+    Attributes
+    ----------
+    claimed, free : units that others claim, and free ones, of the servers that the job may use
+    pool : the servers on which it may borrow them; None = any
+    """
+
+    units: int
+    claimed: int
+    free: int
+    pool: Pool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Allowance:
     """Units that a project may take now, and the sentence that explains a refusal.
 
@@ -86,7 +112,11 @@ class Allowance:
 
 
 def allowance(
-    standings: Mapping[UUID, Standing], project: UUID, free: int, gang: WaitingGang | None = None
+    standings: Mapping[UUID, Standing],
+    project: UUID,
+    free: int,
+    gang: WaitingGang | None = None,
+    loan: Loan | None = None,
 ) -> Allowance:
     """Return what a project may take now.
 
@@ -98,14 +128,19 @@ def allowance(
     free : free units of the cluster
     gang : of the project, for which units are kept; but not if it would have to borrow while
         others claim units, as nobody knows when they stop
+    loan : that it may borrow for the job in question; None = of any server
     """
     own = standings[project]
     claimed = sum(each.claimed for key, each in standings.items() if key != project)
     kept = 0 if gang is None or (claimed and gang.units > own.guaranteed) else gang.units
-    units = max(own.guaranteed - own.used, free - claimed, 0) if claimed else None
+    borrowed = free - claimed if loan is None else loan.units
+    units = max(own.unused, borrowed) if claimed else None
+    others = _of_free(claimed, free)
+    if loan is not None:
+        others = f"{_of_free(loan.claimed, loan.free)} on the servers that the job may use"
     detail = (
         f"project {own.name} uses {own.used} units and {own.guaranteed} are guaranteed;"
-        f" other projects claim {_of_free(claimed, free)}"
+        f" other projects claim {others}"
     )
     left = None if own.limit is None else max(0, own.limit - own.used)
     if left is not None and (units is None or left < units):
@@ -140,9 +175,17 @@ def beyond_limit(project: Standing, units: int) -> str:
 def after_preemption(
     standings: Mapping[UUID, Standing], stopped: Mapping[UUID, int]
 ) -> dict[UUID, Standing]:
-    """Return the standings when each project has lost some units, for which its jobs then wait."""
+    """Return the standings when each project has lost some units, for which its jobs then wait.
+
+    They may be able to use any server.
+    """
     return {
-        key: replace(each, used=each.used - units, waiting=each.waiting + units)
+        key: replace(
+            each,
+            used=each.used - units,
+            waiting=each.waiting + units,
+            needs=None if units else each.needs,
+        )
         for key, each in standings.items()
         for units in [stopped.get(key, 0)]
     }
@@ -158,7 +201,7 @@ def lent(standings: Mapping[UUID, Standing], capacity: int) -> dict[UUID, int]:
     ----------
     capacity : units of the cluster
     """
-    unused = {key: max(0, each.guaranteed - each.used) for key, each in standings.items()}
+    unused = {key: each.unused for key, each in standings.items()}
     total = sum(unused.values())
     free_for_all = max(0, capacity - sum(each.guaranteed for each in standings.values()))
     borrowed = sum(each.borrowed for each in standings.values()) - free_for_all

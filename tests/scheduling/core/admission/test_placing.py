@@ -11,7 +11,7 @@ from apps.scheduling.core.baselines import paragon_greedy
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.expected.rankings import ExpectedRankings
 from apps.scheduling.core.policies import at_random, least_loaded
-from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
+from apps.scheduling.core.types import Placed, Policy, Pool, RefusalReason, Refused, Request
 from tests.scheduling.core.clusters import idle, request, topology
 
 N = 10
@@ -70,6 +70,15 @@ def test_a_request_keeps_the_servers_that_it_excludes() -> None:
     assert refused.dropped == {"excluded": 8}
     assert refused.detail.endswith("are on excluded servers or outside the job's pool")
     assert within(spec, ADMITTED) is spec
+
+
+def test_a_request_keeps_to_the_servers_of_its_pool() -> None:
+    """A quota lets it borrow units on the second server only."""
+    spec = request(job="1", pool=Pool.of(np.array([False, True])))
+    both = within(spec, Admitted(np.array([True, True])))
+    assert both.pool == spec.pool
+    none = within(spec, FIRST)
+    assert none.pool == Pool.of(np.array([False, False]))
 
 
 def test_jobs_with_the_same_pool_share_a_ranking() -> None:
