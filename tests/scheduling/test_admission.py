@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from apps.accounts.core.roles import Role
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.models import AdmissionState, Decision, Reservation
 from apps.scheduling.selectors.waits import admission_now, requested_per_s
 from apps.scheduling.services import release
@@ -123,6 +123,22 @@ def test_a_job_that_lacks_units_gets_them_without_admission() -> None:
     decide(by)
     late.refresh_from_db()
     assert (late.units, late.units_missing) == (2, 0)
+
+
+@override_settings(ADMISSION="count")
+def test_units_that_are_reserved_for_another_job_are_not_free_to_admission() -> None:
+    """Three of four units are busy, and the other one is reserved."""
+    by, of, now_s = busy_server()
+    gang = job(of, 4, submitted_s=now_s, gang=True)
+    decide(by)
+    assert state_and_reason(gang) == ("queued", "NotEnoughFreeUnits")
+    free = ResourceUnit.objects.get(allocation_id=None)
+    Reservation.objects.create(
+        job_id=gang.id, unit_ids=[free.id], made_s=now_s, start_s=now_s + 50, promised_s=now_s
+    )
+    late = job(of, 2, submitted_s=now_s)
+    decide(by)
+    assert state_and_reason(late) == ("queued", "UnitsReserved")
 
 
 @override_settings(ADMISSION="count")

@@ -36,6 +36,7 @@ from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.types import Refused
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.waits import admission_memory, requested_per_s
+from apps.scheduling.services.backfill import bindings, start_s
 from apps.scheduling.services.fair_share import in_fair_order
 from apps.scheduling.services.proposals import SizedJob
 from apps.scheduling.services.quotas import within_quotas
@@ -77,9 +78,24 @@ def _recall(control: Admission, snapshot: Snapshot, since_s: float = -math.inf) 
         control.recall(memory, snapshot)
 
 
-def _applicant(ready: SizedJob) -> Applicant:
+def _applicant(ready: SizedJob, seen: Snapshot | None) -> Applicant:
     job, run_s = ready.job, float("nan") if ready.run is None else ready.run.value
-    return Applicant(ready.request, job.waited_s, run_s, job.profiling_s, job.priority)
+    return Applicant(ready.request, job.waited_s, run_s, job.profiling_s, job.priority, seen)
+
+
+def _seen_by(
+    ready: Sequence[SizedJob], reserved: Sequence[Reservation], snapshot: Snapshot
+) -> list[Snapshot | None]:
+    """Return the cluster that each job sees: without what is reserved for others."""
+    found: list[Snapshot | None] = [None] * len(ready)
+    known: dict[tuple[object, ...], Snapshot] = {}
+    for group in bindings(ready, reserved, start_s()) if reserved else ():
+        by = group.units, group.room
+        if any(by):
+            known[by] = known.get(by) or group.seen_in(snapshot, {})
+            for place in group.positions:
+                found[place] = known[by]
+    return found
 
 
 def admitted_by(
@@ -88,22 +104,25 @@ def admitted_by(
     ready: Sequence[SizedJob],
     facts: TopologyFacts,
     now_s: float,
-    reserved: Sequence[Reservation] = (),
+    reserved: Sequence[Reservation],
 ) -> tuple[list[SizedJob], list[tuple[SizedJob, Refused]]]:
     """Return the jobs that an admission control admits, and the refusals of the others.
 
     It decides neither on jobs with a reservation, whose units nobody else may use meanwhile, nor
-    on running jobs that lack units.
+    on running jobs that lack units. For the others, these units are not free.
     """
     holders = {each.job for each in reserved}
     evaluated = [each.job.id not in holders and not each.job.missing for each in ready]
-    applicants = [_applicant(each) for each in compress(ready, evaluated)]
+    seen = _seen_by(ready, reserved, snapshot)
+    applicants = [
+        _applicant(each, sees) for each, sees in compress(zip(ready, seen, strict=True), evaluated)
+    ]
     found = iter(control.evaluate(applicants, snapshot, facts, now_s))
     admitted, refused = [], []
-    for each, is_evaluated in zip(ready, evaluated, strict=True):
+    for each, sees, is_evaluated in zip(ready, seen, evaluated, strict=True):
         verdict = next(found) if is_evaluated else ADMITTED
         if isinstance(verdict, Delayed):
-            refused.append((each, refused_as(verdict, each.request.job, snapshot)))
+            refused.append((each, refused_as(verdict, each.request.job, snapshot, sees)))
         else:
             request = within(each.request, verdict)
             admitted.append(each if request is each.request else replace(each, request=request))

@@ -79,7 +79,9 @@ class Trial:
             admitted, held_back = within_quotas(self.snapshot, admitted, facts)
         if self.control is not None and admitted:
             now_s = cluster_now()
-            admitted, held_back = admitted_by(self.control, self.snapshot, admitted, facts, now_s)
+            admitted, held_back = admitted_by(
+                self.control, self.snapshot, admitted, facts, now_s, reserved
+            )
         if held_back:
             return held_back[0][1]
         requests = [each.request for each in admitted]

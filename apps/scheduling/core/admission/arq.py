@@ -39,7 +39,7 @@ from apps.scheduling.core.admission.types import (
     QueueState,
 )
 from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
-from apps.scheduling.core.types import RefusalReason, Request, Within
+from apps.scheduling.core.types import RefusalReason, Within
 
 LOSS: Final = 0.05  # of the run time, which waiting and interference together may cost
 TIMES: Final = np.arange(1, 41) / 40.0  # shares of the slack at which a switch is considered
@@ -229,7 +229,7 @@ class ArqAdmission:
         joined = self._joined.pop(request.job, None)
         if known is None and joined is None:
             self._counts.arrived.append((now_s, number, request.units))
-        left = _left(request, view)
+        left = _left(each, view)
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
         to, verdict = self._verdict(each, number, free, now_s)
         if to != number and (joined is None or joined.number != to):
@@ -387,9 +387,9 @@ def _urgency(each: Applicant) -> tuple[int, bool, float]:
     return -each.priority, has_slack, each.run_s if has_slack else -each.waited_s
 
 
-def _left(request: Request, view: _View) -> Ints:
-    """(S,) units that a request may use and that the batch has not taken."""
-    left = np.maximum(view.free.of(request) - view.taken, 0)
+def _left(each: Applicant, view: _View) -> Ints:
+    """(S,) units that a job may use and that the batch has not taken."""
+    request, left = each.request, np.maximum(view.free.of(each) - view.taken, 0)
     if request.locality is Within.SERVER:
         left[left < request.units] = 0
     return left

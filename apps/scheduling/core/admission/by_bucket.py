@@ -128,7 +128,7 @@ class BucketAdmission:
         taken = np.zeros(self._hashing.buckets, dtype=np.int64)
         for each in applicants:
             suits = self._suits(each.request)
-            free = _free_units(each.request, view, self._hashing.buckets)
+            free = _free_units(each, view, self._hashing.buckets)
             free = np.maximum(free - taken, 0)
             cells = self._cells(suits, facts.allowed(each.request.platforms))
             verdict: Admitted | Delayed = ADMITTED
@@ -293,9 +293,9 @@ def _bound_s(waits: Floats) -> float:
     return float(waits.mean() + SIGMAS * waits.std())
 
 
-def _free_units(request: Request, view: _View, count: int) -> Ints:
-    """(B,) free units that a request may use, by bucket."""
-    free = np.bincount(view.bucket, weights=view.free.of(request), minlength=count)
+def _free_units(each: Applicant, view: _View, count: int) -> Ints:
+    """(B,) free units that a job may use, by bucket."""
+    free = np.bincount(view.bucket, weights=view.free.of(each), minlength=count)
     return free.astype(np.int64)
 
 

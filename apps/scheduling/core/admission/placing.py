@@ -47,9 +47,17 @@ def within(request: Request, verdict: Admitted) -> Request:
     return replace(request, pool=Pool.of(servers))
 
 
-def refused_as(delayed: Delayed, job: str, snapshot: Snapshot) -> Refused:
-    """Return the refusal of a job that waits at admission."""
-    busy = int(snapshot.unit_free.size - snapshot.unit_free.sum())
+def refused_as(
+    delayed: Delayed, job: str, snapshot: Snapshot, seen: Snapshot | None = None
+) -> Refused:
+    """Return the refusal of a job that waits at admission.
+
+    Parameters
+    ----------
+    seen : without the units that are reserved for other jobs; None = none are
+    """
     free = int(snapshot.unit_free.sum())
-    dropped = {"busy": busy, ADMISSION: free}
+    left = free if seen is None else int(seen.unit_free.sum())
+    counts = {"busy": snapshot.unit_free.size - free, ADMISSION: left}
+    dropped = counts | ({"reserved": free - left} if left < free else {})
     return Refused(job, delayed.reason, dropped, detail=delayed.detail, sequence=snapshot.sequence)

@@ -37,6 +37,7 @@ class Applicant(NamedTuple):
     waited_s : since agents could first evaluate it
     run_s : predicted run time; NaN = unknown
     profiling_s : how long its application was profiled for it
+    seen : the cluster without what is reserved for other jobs; None = nothing is
     """
 
     request: Request
@@ -44,6 +45,7 @@ class Applicant(NamedTuple):
     run_s: float = float("nan")
     profiling_s: float = 0.0
     priority: int = 0
+    seen: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -137,6 +137,15 @@ def test_a_job_is_left_to_the_policy_if_no_free_unit_has_memory() -> None:
     assert outcome.reason is RefusalReason.CAPACITY_SHORT
 
 
+def test_units_that_are_reserved_for_others_are_not_free() -> None:
+    """The only free unit of the pool of class 7, on the quieter server, is reserved."""
+    snapshot = cluster([1, 1], [60.0, 10.0])
+    bound = applicant(caused=75.0, seen=cluster([1, 0], [60.0, 10.0]))
+    assert isinstance(seen(with_history(snapshot), snapshot, bound)[0], Delayed)
+    free = applicant(caused=75.0)
+    assert isinstance(seen(with_history(snapshot), snapshot, free)[0], Admitted)
+
+
 def test_units_without_memory_in_the_pool_do_not_count() -> None:
     snapshot = cluster([2, 2], [60.0, 10.0])
     left = snapshot.server_free.copy()

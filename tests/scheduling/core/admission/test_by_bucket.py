@@ -76,6 +76,14 @@ def test_a_job_waits_while_only_contended_units_are_free() -> None:
     assert verdicts(control(Control.TARCIL_LSH, quiet), quiet, applicant()) == [ADMITTED]
 
 
+def test_units_that_are_reserved_for_others_are_not_free() -> None:
+    """The only suitable free unit is reserved; the next job may backfill it, and takes it."""
+    quiet = cluster([3, 1], [90.0, 5.0])
+    made = control(Control.TARCIL_LSH, quiet)
+    bound = applicant()._replace(seen=cluster([3, 0], [90.0, 5.0]))
+    assert delayed(made, quiet, bound, applicant(), applicant()) == [True, False, True]
+
+
 @pytest.mark.parametrize("resource", [0, 1, 2])
 def test_a_job_is_left_to_the_policy_if_no_free_unit_has_the_capacity(resource: int) -> None:
     crowded = cluster([3, 0], [90.0, 5.0])

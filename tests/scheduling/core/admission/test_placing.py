@@ -1,11 +1,12 @@
 """Decisions on the jobs that an admission control admits."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from apps.scheduling.core.admission.placing import place_admitted, within
+from apps.scheduling.core.admission.placing import place_admitted, refused_as, within
 from apps.scheduling.core.admission.types import ADMITTED, Admitted, Delayed
 from apps.scheduling.core.baselines import paragon_greedy
 from apps.scheduling.core.batch_state import TopologyFacts
@@ -61,6 +62,15 @@ def test_a_delayed_job_keeps_its_place_among_the_outcomes() -> None:
     assert isinstance(delayed, Refused)
     assert (delayed.job, delayed.reason) == ("1", RefusalReason.WAITING_FOR_BUCKET)
     assert servers(other) == [0]
+
+
+def test_reserved_units_are_not_among_those_that_admission_keeps() -> None:
+    cluster = idle(topology((4, 4)))
+    busy, held = np.arange(8) == 0, np.arange(8) >= 6
+    some = replace(cluster, unit_free=~busy)
+    without = refused_as(LATER, "1", some, replace(some, unit_free=~busy & ~held))
+    assert without.dropped == {"busy": 1, "reserved": 2, "admission": 5}
+    assert refused_as(LATER, "1", some).dropped == {"busy": 1, "admission": 7}
 
 
 def test_a_request_keeps_the_servers_that_it_excludes() -> None:
