@@ -29,6 +29,10 @@ _RENAMERS: Final[list[Renamer]] = []
 # The same for the deletion of a project: called with its name.
 Retirer = Callable[[str], Callable[[], None]]
 _RETIRERS: Final[list[Retirer]] = []
+# Called in the transaction that changes a quota.
+QuotaFollower = Callable[[], None]
+_QUOTA_FOLLOWERS: Final[list[QuotaFollower]] = []
+_QUOTA: Final = ("guaranteed_units", "max_units")
 
 
 def ensure_project(name: str) -> Project:
@@ -102,6 +106,8 @@ def update_project(
             after = project.editable_fields()
             if after != before:
                 record_act(Act("project.updated", str(project_id), name, before, after))
+            if any(after[field] != before[field] for field in _QUOTA):
+                followers = followers + _QUOTA_FOLLOWERS
             for follow in followers:
                 follow()
     except IntegrityError as error:
@@ -117,6 +123,11 @@ def rename_with_projects(renamer: Renamer) -> None:
 def retire_with_projects(retirer: Retirer) -> None:
     """Release the name of a deleted project in an app that this one does not know."""
     _RETIRERS.append(retirer)
+
+
+def follow_quotas(follower: QuotaFollower) -> None:
+    """Let an app that this one does not know follow changes of quotas."""
+    _QUOTA_FOLLOWERS.append(follower)
 
 
 def keep_open(project_id: UUID) -> str | None:

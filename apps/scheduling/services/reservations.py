@@ -5,7 +5,7 @@ its units, and a reservation locks its free units before it is stored: so no uni
 job that ends too late.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -30,7 +30,9 @@ from apps.scheduling.core.reservations.gangs import (
     without_room,
 )
 from apps.scheduling.core.types import Request
+from apps.workloads import services as workloads
 from apps.workloads.core.lifecycle import WAITING_STATES
+from apps.workloads.core.reasons import Reason
 
 # OFFSET 0 keeps the planner from a join, which may read all jobs. A reservation whose units
 # victims still hold is not late, however long they take to stop: planned again, it would stop
@@ -108,22 +110,25 @@ def jobs_with_reservations() -> list[UUID]:
 
 def end_reservations(job_ids: Collection[UUID]) -> None:
     """Delete the reservations of jobs that were placed, or cannot start."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM scheduling_reservation WHERE job_id = ANY(%s)", [sorted(job_ids)]
-        )
+    _delete("DELETE FROM scheduling_reservation WHERE job_id = ANY(%s)", [sorted(job_ids)])
 
 
 def end_all_reservations() -> None:
     """Delete all reservations but those for which victims are being stopped."""
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM scheduling_reservation WHERE NOT for_preemption")
+    _delete("DELETE FROM scheduling_reservation WHERE NOT for_preemption")
 
 
 def end_reservations_of_ended_jobs() -> None:
     """Delete the reservations of jobs that are gone or wait no more; held jobs keep theirs."""
+    _delete(_DELETE_ENDED, [sorted(WAITING_STATES)])
+
+
+def _delete(sql: str, values: Sequence[Any] = ()) -> None:
+    """Delete reservations; jobs that they kept from units are evaluated soon."""
     with connection.cursor() as cursor:
-        cursor.execute(_DELETE_ENDED, [sorted(WAITING_STATES)])
+        cursor.execute(sql, values)
+        if cursor.rowcount:
+            workloads.evaluate_soon(Reason.UNITS_RESERVED)
 
 
 def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFacts) -> bool:

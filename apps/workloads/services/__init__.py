@@ -60,6 +60,7 @@ from apps.workloads.services.shapes import (
     claim_shapes,
     continue_shapes,
     copy_reasons,
+    evaluate_soon,
     join_shapes,
 )
 from apps.workloads.services.submission import (
@@ -109,6 +110,7 @@ __all__ = [
     "end_growth",
     "end_jobs",
     "end_unplaced",
+    "evaluate_soon",
     "fail_waiting",
     "follow_deletion",
     "follow_rename",

@@ -22,6 +22,7 @@ from apps.workloads.core.targets import Target
 from apps.workloads.models import Job
 from apps.workloads.services.arrays import lock_array, release_after
 from apps.workloads.services.rows import job_event, lock_jobs, locked, row_event
+from apps.workloads.services.shapes import evaluate_soon
 from apps.workloads.services.transitions import advance
 
 
@@ -44,6 +45,8 @@ def cancel_jobs(job_ids: Sequence[UUID], *, request_id: str = "") -> int:
         )
         if running:
             wake(MACHINES)
+        if waiting:  # jobs of other projects may borrow the units that they claimed
+            evaluate_soon(Reason.QUOTA_EXCEEDED, lenders={row[2] for row in waiting})
         record_events(
             [row_event("job.cancelled", row, request_id) for row in waiting]
             + [row_event("job.cancel_requested", row, request_id) for row in running]
@@ -85,6 +88,8 @@ def _set_held(job: Job, *, held: bool, request_id: str) -> None:
     job.generation += 1
     _evaluate_again(job)
     job.save()
+    if held:
+        evaluate_soon(Reason.QUOTA_EXCEEDED, lenders=[job.project_id])
     if job.array_index is not None:
         release_after([(job.batch_id,)])
     if held or job.array_index is None:

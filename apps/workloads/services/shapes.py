@@ -20,9 +20,11 @@ from django.db import connection, transaction
 from apps.common.infrastructure.database import (
     database_now,
     fetch_rows,
+    number_array,
     without_index,
 )
 from apps.operations.services import record_events
+from apps.workloads.core.reasons import Reason
 from apps.workloads.core.shapes import Freed
 from apps.workloads.services.growth import BEFORE_ALL
 from apps.workloads.services.rows import row_event
@@ -253,6 +255,36 @@ def _lease(ours: list[int], others: list[int], *, until: datetime) -> None:
                    WHERE id = ANY(%s)""",
                 [RETRY_S, others],
             )
+
+
+_EVALUATE_SOON: Final = """
+UPDATE workloads_waitingshape SET due_at = clock_timestamp()
+WHERE id = ANY(ARRAY(
+    SELECT id FROM workloads_waitingshape
+    WHERE reason_code = %(reason)s AND due_at > clock_timestamp()
+      AND (%(lenders)s::uuid[] IS NULL OR EXISTS (
+        SELECT FROM accounts_project
+        WHERE id = ANY(%(lenders)s) AND guaranteed_units IS NOT NULL))
+    ORDER BY key FOR NO KEY UPDATE SKIP LOCKED))
+"""
+
+
+def evaluate_soon(reason: Reason, *, lenders: Collection[UUID] | None = None) -> None:
+    """Let shapes with a reason be due once the transaction ends: the reason may hold no more.
+
+    Shapes that are evaluated at this moment are left out; they are due later, as all are.
+
+    Parameters
+    ----------
+    lenders : only if any of these projects has guaranteed units, which it may have claimed
+    """
+    ids = None if lenders is None else number_array(sorted(lenders))
+
+    def wake() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(_EVALUATE_SOON, {"reason": reason.value, "lenders": ids})
+
+    transaction.on_commit(wake)
 
 
 def continue_shapes(claimed: ClaimedShapes, *, agent: str) -> None:
