@@ -261,9 +261,11 @@ def _room(now: float, group: int, pool: int, pools: Pools, groups: Groups, run: 
     if holder == group:
         return run.free[pool]
     is_held = holder != NOBODY and run.left[holder] > 0
-    if is_held and now + groups.longest_s[group] > pools.until_s[pool]:
+    # agents assume that a job gets the fewest units with which it may start
+    end = now + groups.longest_s[group] * groups.units[group] / groups.fewest[group]
+    if is_held and end > pools.until_s[pool]:
         return 0
-    if now + groups.longest_s[group] < run.kept_until[0]:
+    if end < run.kept_until[0]:
         return run.free[pool]
     return run.free[pool] - run.kept[pool]
 

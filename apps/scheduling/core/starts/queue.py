@@ -218,7 +218,7 @@ def _pools(
 
 
 def _group(shape: ShapeFacts, index: int, allowed: Bools, pools: FreeUnits) -> WaitingGroup:
-    longest_s = math.inf if shape.run is None else shape.run.high
+    longest_s = math.inf if shape.run is None else shape.run.high * shape.units / shape.fewest
     may_use = (pools.holder == NOBODY) | (pools.holder == index) | (longest_s <= pools.until_s)
     free = int(pools.free[allowed & may_use].sum()) if shape.jobs else 0
     return WaitingGroup(

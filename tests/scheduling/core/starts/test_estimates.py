@@ -1,6 +1,7 @@
 """Predicted starts of waiting jobs."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,14 @@ def test_units_reserved_for_a_gang_are_used_by_jobs_that_end_before_it_starts() 
     ]
     busy = [running(200.0, pool=1)]
     assert starts(groups, busy, free) == [200.0, 0.0, 210.0]
+
+
+def test_an_incremental_job_uses_reserved_units_only_if_one_unit_would_finish_it_in_time() -> None:
+    free = pools(2, 0, holder=(0, NOBODY), until_s=(200.0, INF))
+    groups = [group(3, pools="11"), group(4, seconds=60.0, fewest=1, pools="11")]
+    assert starts(groups, [running(500.0, pool=1)], free) == [500.0, 510.0]
+    groups[1] = replace(groups[1], run=exactly(50.0))
+    assert starts(groups, [running(500.0, pool=1)], free) == [500.0, 0.0]
 
 
 def test_an_incremental_job_starts_with_the_free_units_and_takes_longer() -> None:

@@ -87,6 +87,14 @@ def test_a_job_that_ends_when_the_holder_starts_may_use_its_units() -> None:
     assert [group.refused for group in found.groups] == [4, 4, 0]
 
 
+def test_an_incremental_job_that_ends_too_late_with_one_unit_was_refused_no_reserved_unit() -> (
+    None
+):
+    kept = Reservation(UUID(int=200), 1150.0, frozenset({int(CLUSTER.unit_id[5])}))
+    found = facts_of(shape(1), shape(2), shape(3, units=2, fewest=1), reserved=(kept,))
+    assert [group.refused for group in found.groups] == [4, 4, 0, 3]
+
+
 def test_the_holder_of_a_reservation_takes_any_unit_at_once() -> None:
     kept = Reservation(UUID(int=101), 1060.0, frozenset({int(CLUSTER.unit_id[5])}))
     found = facts_of(shape(1, jobs=3, patience_s=[1.0, 2.0, 3.0]), shape(2), reserved=(kept,))
