@@ -90,7 +90,10 @@ def _both(found: Mapping[str, Any]) -> str:
 
 def _verdict(found: Mapping[str, Any]) -> str:
     before, after = found["before"], found["after"]
-    if before["outcome"] == after["outcome"] == "refused":
+    is_placed = after["outcome"] == "placed"
+    if before["outcome"] != after["outcome"]:
+        return "Placed instead of refused." if is_placed else "Refused instead of placed."
+    if not is_placed:
         return "Refused as before." if found["is_same"] else "Refused for another reason."
     if found["is_same"]:
         return "The same units."

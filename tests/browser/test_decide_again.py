@@ -123,6 +123,38 @@ def test_a_decision_is_tried_with_changes(visitor: Visitor, asked: list[tuple[st
     assert visitor.serious_findings() == []
 
 
+REFUSED: dict[str, Any] = {
+    **BEFORE,
+    "outcome": "refused",
+    "servers": [],
+    "prediction": None,
+    "reason_text": "All units that the job may use are busy.",
+    "detail": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("is_same", "before", "after", "title"),
+    [
+        (True, BEFORE, BEFORE, "The same units would be chosen"),
+        (False, BEFORE, BEFORE, "Other units of the same servers would be chosen"),
+        (False, BEFORE, AFTER, "Other units would be chosen"),
+        (False, REFUSED, BEFORE, "The job would be placed instead of refused"),
+        (False, BEFORE, REFUSED, "The job would be refused instead of placed"),
+        (True, REFUSED, REFUSED, "The job would be refused as before"),
+        (False, REFUSED, REFUSED, "The job would be refused for another reason"),
+    ],
+)
+def test_the_title_names_what_differs(
+    visitor: Visitor, is_same: bool, before: dict[str, Any], after: dict[str, Any], title: str
+) -> None:
+    page = decision_page(visitor)
+    answer = {"is_same": is_same, "before": before, "after": after}
+    page.route("**/counterfactuals/", lambda route: route.fulfill(json=answer))
+    page.locator("#again-try").click()
+    expect(page.locator("#again-answer h3")).to_have_text(title)
+
+
 def test_a_wrong_weight_is_named_at_its_field_and_not_sent(
     visitor: Visitor, asked: list[tuple[str, Any]]
 ) -> None:

@@ -99,6 +99,8 @@ def on(units: int, server: str) -> dict[str, Any]:
         (False, on(2, "a"), on(2, "a"), "Other units of the same servers."),
         (False, on(2, "a"), on(1, "a"), "Other units."),
         (False, on(2, "a"), on(2, "b"), "Other units."),
+        (False, REFUSED, on(2, "a"), "Placed instead of refused."),
+        (False, on(2, "a"), REFUSED, "Refused instead of placed."),
         (True, REFUSED, REFUSED, "Refused as before."),
         (False, REFUSED, {**REFUSED, "reason": "CapacityShort"}, "Refused for another reason."),
     ],

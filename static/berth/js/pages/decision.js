@@ -89,14 +89,26 @@ async function redecide(body) {
   ];
   const columns = [["Outcome"], ["As decided"], ["With the change"]];
   const table = dataTable(columns, rows, { cls: "table tight flush", caption: "Both outcomes" });
-  const title = value.is_same ? "The same units would be chosen" : "Other units would be chosen";
   const note = "Performance is relative to the highest-end platform alone. Nothing has been changed.";
-  return [
-    element("h3", after.outcome === "placed" ? title : "The job would not be placed"),
-    scrollRegion("Both outcomes", table),
-    element("p", note, "meta"),
-  ];
+  return [element("h3", verdict(value)), scrollRegion("Both outcomes", table), element("p", note, "meta")];
 }
+
+/* What the change would change; `_verdict` of the command line says the same. */
+function verdict({ is_same: isSame, before, after }) {
+  const isPlaced = after.outcome === "placed";
+  if (before.outcome !== after.outcome)
+    return `The job would be ${isPlaced ? "placed instead of refused" : "refused instead of placed"}`;
+  if (!isPlaced) return `The job would be refused ${isSame ? "as before" : "for another reason"}`;
+  if (isSame) return "The same units would be chosen";
+  const isOnSameServers = unitsByServer(before) === unitsByServer(after);
+  return `Other units ${isOnSameServers ? "of the same servers " : ""}would be chosen`;
+}
+
+const unitsByServer = ({ servers }) =>
+  servers
+    .map(({ server, units }) => `${units} on ${server}`)
+    .sort()
+    .join();
 
 async function flips() {
   const { value } = await call("GET", `${address()}flips/`);
