@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apps.accounts.models import Project
 from apps.execution.models import Launch
 from apps.execution.services.migrations import request_migrations
 from apps.execution.services.preemption import Outcome, preview_preemption
@@ -280,4 +281,16 @@ def test_of_a_batch_of_equal_requests_the_oldest_job_preempts_others() -> None:
     assert (found.outcome, found.message) == (
         Outcome.IMPOSSIBLE,
         "member-0 has the same request and is older, so it starts first. Preempt for it.",
+    )
+
+
+def test_a_job_larger_than_the_maximum_of_its_project_is_refused_for_that_reason() -> None:
+    low([0, 1, 2, 3])
+    low([4, 5, 6, 7], priority=5)
+    Project.objects.filter(name="default").update(max_units=2)
+    found = preview_preemption(urgent(4).id)
+    assert (found.outcome, found.message) == (
+        Outcome.IMPOSSIBLE,
+        "Its quota would still refuse the job: the job needs 4 units at once, and project default"
+        " may use at most 2.",
     )

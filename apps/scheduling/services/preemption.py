@@ -23,7 +23,7 @@ from apps.scheduling.core.reservations.gangs import (
     without_room,
 )
 from apps.scheduling.core.sharing.claims import OpenUnits, claimed_servers
-from apps.scheduling.core.sharing.quotas import Standing, allowance
+from apps.scheduling.core.sharing.quotas import Standing, allowance, beyond_limit
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
 from apps.scheduling.services.reservations import reservations
@@ -99,7 +99,9 @@ class RoomForJob:
         if loan and loan.pool and self.waiting.units > standings[project].unused:
             places = [self._index(server) for server in servers]
             is_lent = is_lent and bool(loan.pool.mask()[places].all())
-        return "" if is_lent else limit.detail
+        if is_lent:
+            return ""
+        return beyond_limit(standings[project], self.request.min_units) or limit.detail
 
     def _index(self, server: int) -> int:
         return int(np.searchsorted(self._topology.server_id, server))
