@@ -27,6 +27,7 @@ from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.checkpoints import write_checkpoint
 from apps.scheduling.services.proposals import LostProposal
 from apps.scheduling.services.replay import Replay, replay
+from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Application, Job
 from tests import factories
 from tests.scheduling import policies_that_fail
@@ -410,6 +411,40 @@ def test_a_decision_by_sizing_says_so() -> None:
     job = waiting(known(), target={"kind": "completion_time", "seconds": 0.001})
     work(make_agent("agent-1"))
     assert "decided by sizing" in replayed(job).detail
+
+
+def test_a_decision_about_an_invalid_job_says_so() -> None:
+    build("a")
+    job = waiting(known(), policy="removed", **BEST_EFFORT)
+    work(make_agent("agent-1"))
+    assert replayed(job).detail == "the job was invalid, so no policy examined any server"
+
+
+NO_OPEN_SERVER = "no open server could run the job, so no policy examined any"
+
+
+def test_a_decision_while_all_servers_are_closed_says_so() -> None:
+    build("a")
+    put("a", ServerState.DRAINING)
+    job = waiting(known(), **BEST_EFFORT)
+    work(make_agent("agent-1"))
+    assert Decision.objects.get(job=job).reason_code == Reason.SERVERS_CLOSED
+    assert replayed(job).detail == NO_OPEN_SERVER
+
+
+def test_a_decision_without_servers_says_so() -> None:
+    job = waiting(factories.application(), **BEST_EFFORT)
+    work(make_agent("agent-1"))
+    assert Decision.objects.get(job=job).reason_code == Reason.NO_MATCHING_SERVER
+    assert replayed(job).detail == NO_OPEN_SERVER
+
+
+def test_a_decision_of_a_policy_that_failed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies_that_fail.install(monkeypatch, "theirs", "raises")
+    build("a")
+    (job,) = batch_of(1, known(), policy="theirs")
+    work(make_agent("agent-1"))
+    assert replayed(job).detail == "its policy failed and gave no outcome"
 
 
 def test_a_decision_by_the_quota_says_so() -> None:

@@ -17,13 +17,25 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.records.batch_inputs import StoredBatch, UnreadableBatchError
 from apps.scheduling.core.reservations.backfill import place_batch
-from apps.scheduling.core.types import Placed, Policy, RefusalReason, Refused, Request
+from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.selectors.past import PastCluster, PastFollower, UnknownPastError
+from apps.workloads.core.reasons import Reason
 
 logger = logging.getLogger(__name__)
 
 MAX_PROFILES: Final = 4096  # kept between batches
+_NOT_STORED: Final = "its request was not stored"
+_BY_SIZING: Final = "it was decided by sizing, before any server was examined"
+_NO_OPEN_SERVER: Final = "no open server could run the job, so no policy examined any"
+_WITHOUT_SNAPSHOT: Final[dict[str, str]] = {
+    Reason.INFEASIBLE_TARGET: _BY_SIZING,
+    Reason.COST_EXCEEDED: _BY_SIZING,
+    Reason.NO_MATCHING_SERVER: _NO_OPEN_SERVER,
+    Reason.SERVERS_CLOSED: _NO_OPEN_SERVER,
+    Reason.INVALID: "the job was invalid, so no policy examined any server",
+    Reason.POLICY_FAILED: "its policy failed and gave no outcome",
+}
 
 
 class NotRepeatableError(Exception):
@@ -161,9 +173,9 @@ def _why_without_batch(decision: Decision) -> str:
     if decision.batch_id is not None:
         return "its request is no longer stored (BERTH_REPLAY_DAYS)"
     if not decision.snapshot:
-        return "it was decided by sizing, before any server was examined"
-    if decision.reason_code == RefusalReason.QUOTA_EXCEEDED:
+        return _WITHOUT_SNAPSHOT.get(decision.reason_code, _NOT_STORED)
+    if decision.reason_code == Reason.QUOTA_EXCEEDED:
         return "it was decided by the quota of the project, before any server was examined"
     if ADMISSION in decision.dropped:
         return "it was decided by the admission control, before a policy examined any server"
-    return "its request was not stored"
+    return _NOT_STORED
