@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from apps.common.core.ids import uuid7
-from apps.workloads.models import Job
+from apps.workloads.models import Job, WaitingShape
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -106,6 +106,20 @@ def test_the_why_tab_of_a_waiting_job_shows_the_decision_on_its_shape(
     assert "The job was <b>not placed</b>" in page
     assert about in page
     assert about not in as_operator.get(f"/jobs/{first.id}/").content.decode()
+
+
+def test_the_why_tab_tells_that_later_evaluations_gave_the_same_reason(
+    as_operator: Client,
+) -> None:
+    job = factories.job()
+    decision = factories.decision(job, outcome="refused", reason_code="NoFreeUnit", snapshot=100)
+    shape = factories.waiting_shape(job, by=decision, evaluated_seq=100)
+    sentence = "Counts and candidates are those of the first one, at "
+    assert sentence not in as_operator.get(f"/jobs/{job.id}/").content.decode()
+    once = _why_version(as_operator, job)
+    WaitingShape.objects.filter(pk=shape.pk).update(evaluated_seq=101)
+    assert sentence in as_operator.get(f"/jobs/{job.id}/").content.decode()
+    assert _why_version(as_operator, job) != once
 
 
 def test_the_why_tab_of_a_waiting_job_without_a_decision_shows_its_reason(

@@ -14,7 +14,7 @@ from apps.common.infrastructure.locks import lock_for_deletion
 from apps.inventory.models import ServerState
 from apps.operations.models import Event
 from apps.scheduling.models import Decision
-from apps.scheduling.selectors import current_decision
+from apps.scheduling.selectors import current_decision, is_repeated
 from apps.scheduling.services import commit
 from apps.scheduling.services.queue import BATCH, WaitingQueue
 from apps.workloads import services as workloads
@@ -40,6 +40,7 @@ from tests.scheduling.world import (
     at_once,
     build,
     claimed,
+    decide_again,
     followed_copy,
     known,
     proposal,
@@ -426,6 +427,20 @@ def test_an_agent_that_pauses_loses_its_shape_and_its_late_refusal_is_ignored() 
     assert WaitingShape.objects.get().waits_for == "units"
     job.refresh_from_db()
     assert job.claimed_by == "agent-2"
+
+
+def test_a_decision_is_repeated_by_evaluations_of_a_cluster_that_has_changed_since() -> None:
+    build(*"ab")
+    job = waiting(known(), **NOWHERE)
+    by, _ = counting()
+    found = []
+    for state in (None, None, ServerState.DRAINING):
+        if state is not None:
+            put("b", state)
+        decide_again(by)
+        job = Job.objects.get(pk=job.pk)
+        found.append(is_repeated(job, Decision.objects.get()))
+    assert found == [False, False, True]
 
 
 def test_an_older_evaluation_does_not_replace_a_newer_one() -> None:

@@ -19,7 +19,7 @@ from apps.execution.models import OutputStream, PreemptionProposal
 from apps.execution.selectors.agents import output_tail
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.models import Decision
-from apps.scheduling.selectors import current_decision
+from apps.scheduling.selectors import current_decision, is_repeated
 from apps.workloads.core.lifecycle import TERMINAL_STATES, JobState
 from apps.workloads.models import Job
 from apps.workloads.selectors import job_counts, submission_of
@@ -124,6 +124,7 @@ def _tab(request: HttpRequest, tab: str, shown_job: Any) -> dict[str, Any]:
         return {
             "decisions": known,
             "why": explanation.explanation(shown, shown_job) if shown is not None else None,
+            "is_repeated": shown is not None and is_repeated(shown_job, shown),
             "waiting": job_facts.waiting_reason(shown_job),
             "tab_version": _why_version(shown_job, shown, len(known)),
         }
@@ -158,5 +159,6 @@ def _records(tab: str, shown_job: Any) -> dict[str, Any]:
 def _why_version(job: Job, shown: Decision | None, decisions: int) -> str:
     """Return a text that changes when the Why tab does; open pages then replace the tab."""
     if shown is not None:
-        return f"{shown.id} {decisions} {' '.join(job.reason_also)}"
+        also = " ".join(job.reason_also)
+        return f"{shown.id} {decisions} {is_repeated(job, shown):d} {also}"
     return f"{job.state} {job.held} {job.reason_code} {job.reason_message}"

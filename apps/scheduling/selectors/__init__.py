@@ -71,6 +71,17 @@ def current_decision(job: Job) -> Decision | None:
     return own.filter(reason_code=job.reason_code).first()
 
 
+def is_repeated(job: Job, decision: Decision) -> bool:
+    """Whether later evaluations of the shape that a job waits in gave the reason of a decision.
+
+    Only the first one stores a decision, so that its counts may be out of date.
+    """
+    shape = job.shape
+    if shape is None or shape.decision_id != decision.pk:
+        return False
+    return shape.evaluated_seq > decision.snapshot > 0
+
+
 def target_of(decision: Decision) -> dict[str, Any]:
     """Return the target that a decision was made for, as JSON.
 
