@@ -167,6 +167,21 @@ def test_a_server_counts_jobs_of_other_projects_without_naming_them(as_viewer: C
     assert "web-1" not in page
 
 
+def test_the_navigation_counts_the_waiting_jobs_that_the_user_may_see(client: Client) -> None:
+    factories.cluster()
+    for number, name in enumerate(("mine", "other"), start=1):
+        project, user = factories.project(name), factories.user(name, role=Role.VIEWER)
+        Membership.objects.create(user=user, project=project, role=Role.VIEWER.value)
+        for _ in range(number):
+            factories.job(state="queued", project=project)
+    shown = []
+    for name in ("mine", "other"):
+        client.force_login(User.objects.get(username=name))
+        page = client.get("/jobs/").content.decode()
+        shown.append(page.split('id="rail-jobs" data-live>')[1].split("<")[0])
+    assert shown == ["1", "2"]
+
+
 def test_a_phone_reaches_every_page_of_the_navigation(as_operator: Client, operator: User) -> None:
     User.objects.filter(pk=operator.pk).update(role=Role.ADMIN.value)
     page = as_operator.get("/").content.decode()
@@ -232,12 +247,13 @@ def test_the_system_page_names_the_policy_and_who_applied_it(as_operator: Client
         page = as_operator.get("/system/").content.decode()
         return page[page.index('id="policy-in-use">') :][:400]
 
-    assert shown().startswith('id="policy-in-use">expected<br><a')
+    link = 'id="policy-in-use"><a href="/policies/">'
+    assert shown().startswith(f"{link}expected</a><br><a")
     apply_policy("tarcil", reason="won in the Lab", by=factories.user("anna"))
-    assert shown().startswith('id="policy-in-use">tarcil<br><span class="t2">applied by anna, ')
+    assert shown().startswith(f'{link}tarcil</a><br><span class="t2">applied by anna, ')
     assert ": won in the Lab</span>" in shown()
     apply_policy("", reason="enough", by=None)
-    assert shown().startswith('id="policy-in-use">expected<br><span class="t2">reset to the set')
+    assert shown().startswith(f'{link}expected</a><br><span class="t2">reset to the set')
 
 
 def test_agents_of_earlier_runs_are_not_shown(as_operator: Client) -> None:

@@ -1,20 +1,22 @@
 """The frame of every page: navigation with counts, cluster name and event stream."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from django.core.cache import cache
 from django.http import HttpRequest
 
 from apps.accounts.core.roles import Role
-from apps.accounts.selectors import holds
+from apps.accounts.selectors import holds, principal_by_user
 from apps.common.infrastructure.stream_origin import stream_origin
 from apps.dashboard.core.ranges import earlier_moment
 from apps.dashboard.selectors.frames import recorded_span
 from apps.inventory.selectors import ClusterTime, cluster, cluster_time
 from apps.placement.selectors.plans import proposed_count
 from apps.workloads.core.lifecycle import WAITING_STATES
-from apps.workloads.selectors import job_counts
+from apps.workloads.selectors import job_counts, visible_projects
 
 COUNT_CACHE_S = 2
 
@@ -76,9 +78,9 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the frame shows of the cluster, read once for all requests of two seconds.
+    """What the frame shows of the cluster to a user, read once for all requests of two seconds.
 
-    ``counts`` are the numbers of waiting jobs and of proposed plans, by page.
+    ``counts`` are the numbers of waiting jobs that the user may see, and of proposed plans.
     """
 
     cluster_name: str
@@ -119,7 +121,7 @@ def shell_of(request: HttpRequest) -> Shell:
     match = request.resolver_match
     page = match.url_name if match is not None else ""
     signed_in = request.user.is_authenticated
-    facts = _facts() if signed_in else None
+    facts = _facts(request.user) if signed_in else None
     clocks = cluster_time() if signed_in else None
     counts = facts.counts if facts is not None else {}
     return Shell(
@@ -162,13 +164,18 @@ def _shown(item: RailItem, page: str, counts: Mapping[str, int]) -> RailItem:
     )
 
 
-def _facts() -> Facts:
-    """Return the name and the counts of the cluster; cached for two seconds."""
-    facts: Facts | None = cache.get("dashboard.shell")
+def _facts(user: Any) -> Facts:
+    """Return the name of the cluster and the counts that a user sees; cached for two seconds."""
+    sees_all = holds(user, Role.OPERATOR)
+    key = f"dashboard.shell.{'all' if sees_all else user.pk}"
+    facts: Facts | None = cache.get(key)
     if facts is None:
-        facts = Facts(
-            cluster().name,
-            {"jobs": job_counts(None).of(WAITING_STATES), "plans": proposed_count()},
-        )
-        cache.set("dashboard.shell", facts, COUNT_CACHE_S)
+        jobs = job_counts(None if sees_all else _projects_of(user))
+        facts = Facts(cluster().name, {"jobs": jobs.of(WAITING_STATES), "plans": proposed_count()})
+        cache.set(key, facts, COUNT_CACHE_S)
     return facts
+
+
+def _projects_of(user: Any) -> Collection[UUID] | None:
+    principal = principal_by_user(user.pk)
+    return [] if principal is None else visible_projects(principal)
