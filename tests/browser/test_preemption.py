@@ -87,6 +87,24 @@ def test_an_operator_sees_the_victims_and_stops_them(visitor: Visitor, case: Cas
     assert not visitor.errors
 
 
+def test_victims_that_have_changed_are_shown_again_before_any_is_stopped(
+    visitor: Visitor, case: Case
+) -> None:
+    page = visitor.visit(f"/jobs/{case.waiting.id}/")
+    page.get_by_role("button", name="Preempt…").click()
+    dialog = page.locator("#preempt-job")
+    expect(dialog.locator("tbody")).to_contain_text("cheap-1")
+    Job.objects.filter(pk=case.cheap.pk).update(cancel_requested=True)
+    dialog.get_by_role("button", name="Stop 1 job").click()
+    expect(dialog.locator("#pj-error")).to_contain_text("Check the new preview.")
+    expect(dialog.locator("tbody")).to_contain_text("dear-1")
+    assert not Launch.objects.filter(cancel_requested=True).exists()
+    dialog.get_by_role("button", name="Stop 1 job").click()
+    expect(dialog).to_be_hidden()
+    stopped = Launch.objects.filter(cancel_requested=True).values_list("job__name", flat=True)
+    assert list(stopped) == ["dear-1"]
+
+
 @pytest.fixture
 def proposed(case: Case) -> Iterator[PreemptionProposal]:
     """A proposal to stop the cheap job."""

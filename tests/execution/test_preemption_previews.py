@@ -242,7 +242,7 @@ def test_units_that_another_job_has_reserved_make_no_room() -> None:
         ({"state": "running"}, "The job is running. Only queued jobs can preempt others."),
         ({"shape": None}, "No agent has evaluated the job since it was queued."),
         ({"held": True, "shape": None}, "The job is on hold. Release it first."),
-        ({"reason_code": "QuotaExceeded"}, "for another reason: QuotaExceeded."),
+        ({"reason_code": "QuotaExceeded"}, "of running jobs. The project has used its quota"),
     ],
     ids=["running", "new", "held", "quota"],
 )

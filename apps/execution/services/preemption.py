@@ -49,7 +49,7 @@ from apps.workloads import services as workloads
 from apps.workloads.models import Job
 
 MESSAGE: Final = "preempted by a job of higher priority"
-CHANGED: Final = "The victims or the free units have changed. Read the preview again."
+CHANGED: Final = "The victims or the free units have changed. Check the new preview."
 
 
 _CLOSED: Final = """

@@ -28,6 +28,7 @@ from apps.scheduling.core.types import Request, Within
 from apps.scheduling.services.dry_run import frozen_cluster
 from apps.scheduling.services.reservations import reservations
 from apps.workloads.core.lifecycle import JobState
+from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job, WaitingShape
 
 _REASONS: Final = frozenset(reason.value for reason in SHORT_OF_UNITS)
@@ -116,7 +117,8 @@ def why_no_preemption(job: Job) -> str:
     if job.shape is None:
         return "No agent has evaluated the job since it was queued. Try again in some seconds."
     if job.shape.reason_code not in _REASONS:
-        return f"The job does not wait for units, but for another reason: {job.reason_code}."
+        sentence = MEANINGS[Reason(job.shape.reason_code)].sentence
+        return f"The job does not wait for units of running jobs. {sentence}"
     return ""
 
 

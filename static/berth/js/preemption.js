@@ -29,6 +29,10 @@ export async function openPreemption(job) {
   byId("pj-victims").replaceChildren();
   byId("pj-summary").textContent = "Choosing the jobs that lose least…";
   byId("preempt-job").showModal();
+  await read(address);
+}
+
+async function read(address) {
   try {
     const { value } = await call("GET", address);
     show(value, address);
@@ -41,6 +45,7 @@ export async function openPreemption(job) {
 function show(found, address) {
   if (found.outcome !== "possible") {
     byId("pj-summary").textContent = found.message;
+    byId("pj-victims").replaceChildren();
     return;
   }
   const { cost } = found;
@@ -85,7 +90,8 @@ function row(victim) {
   return line;
 }
 
-/* Stop the victims that are shown; the same key is sent again if the first request fails. */
+/* Stop the victims that are shown; the same key is sent again if the first request fails. If they have changed
+   meanwhile, show the new preview. */
 async function apply() {
   const { address, basis, key } = shown;
   byId("pj-go").disabled = true;
@@ -97,8 +103,8 @@ async function apply() {
     await refreshRegions();
   } catch (error) {
     showError(error);
-  } finally {
-    byId("pj-go").disabled = false;
+    if (error.status === 409) await read(address);
+    else byId("pj-go").disabled = false;
   }
 }
 
