@@ -219,16 +219,16 @@ ASKED = {"rank_threshold": 0.8, "probability": 0.01, "top_free_share": 0.4}
     ("policy", "size", "guarantee", "expected"),
     [
         ("", None, None, ""),
-        ("random", None, None, "The job asks for the policy random."),
-        ("random", 1, None, "The job asks for the policy random and 1 candidate per unit."),
+        ("random", None, None, "The job requests the policy random."),
+        ("random", 1, None, "The job requests the policy random and 1 candidate per unit."),
         ("", None, {**ASKED, "needed_size": 56, "size": 32},
-         "The job asks for at most a 1.00 % chance that the best unit is outside the top 20 %. "
+         "The job requests at most a 1.00 % chance that the best unit is outside the top 20 %. "
          "With 40 % of the top 20 % free, that needs R = 56; the limit is 32."),
         ("", None, {**ASKED, "needed_size": 21, "size": 21},
-         "The job asks for at most a 1.00 % chance that the best unit is outside the top 20 %. "
+         "The job requests at most a 1.00 % chance that the best unit is outside the top 20 %. "
          "With 40 % of the top 20 % free, that needs R = 21."),
         ("", None, {**ASKED, "top_free_share": 0.0, "needed_size": None, "size": 32},
-         "The job asks for at most a 1.00 % chance that the best unit is outside the top 20 %. "
+         "The job requests at most a 1.00 % chance that the best unit is outside the top 20 %. "
          "No unit of the top 20 % is free, so R is the limit of 32."),
     ],
 )  # fmt: skip

@@ -51,6 +51,16 @@ def test_the_page_of_a_member_links_to_its_array(as_operator: Client, array: Bat
     assert link not in page(as_operator, "job", job_id=other.pk)
 
 
+def test_only_a_member_that_a_user_holds_can_be_released(
+    as_operator: Client, array: Batch
+) -> None:
+    member = Job.objects.get(name="sweep-1")
+    release = 'data-job-action="release"'
+    assert release not in page(as_operator, "job", job_id=member.pk)
+    Job.objects.filter(pk=member.pk).update(reason_code=Reason.HELD.value)
+    assert release in page(as_operator, "job", job_id=member.pk)
+
+
 def test_the_reason_of_a_member_beyond_the_limit_names_its_array(array: Batch) -> None:
     waiting = Job.objects.get(name="sweep-1")
     assert waiting_reason(waiting) == MEANINGS[Reason.WAITING_FOR_ARRAY]

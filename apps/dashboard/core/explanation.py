@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apps.dashboard.core import formats
+from apps.scheduling.core.records.explain import filter_text
 from apps.scheduling.core.records.verdicts import (
     Fit,
     fit_of,
@@ -17,22 +18,6 @@ from apps.scheduling.core.records.verdicts import (
 from apps.scheduling.core.types import Expectation
 
 CHOSEN_SHOWN: Final = 6  # rows; a job of 64 units would hide the runners-up
-FILTERS = {
-    "busy": "allocated to other jobs",
-    "closed": "on cordoned, drained or failed servers",
-    "platform": "on other platforms",
-    "label": "without the required labels",
-    "labels": "without the required labels",
-    "excluded": "excluded by the job, after a conflict, or of another pool",
-    "capacity": "without enough memory, network or storage",
-    "locality": "too far from the job's other units",
-    "spread": "too close to the job's other units",
-    "reserved": "reserved for another job",
-    "quota": "free, but beyond the quota of the project",
-    "admission": "free, but not offered by the admission control yet",
-    "sampled": "not in the sample",
-    "noisy": "too contended",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +273,7 @@ def request_text(policy: str, sample_size: int | None, guarantee: Mapping[str, A
         parts.append(f"at most a {chance} chance that the best unit is outside the top {top}")
     if not parts:
         return ""
-    text = f"The job asks for {formats.listed(parts)}."
+    text = f"The job requests {formats.listed(parts)}."
     if guarantee is None:
         return text
     needed, size = guarantee["needed_size"], guarantee["size"]
@@ -341,11 +326,6 @@ def shortened(
         if left[is_chosen] >= 0:
             rows.append(candidate)
     return tuple(rows)
-
-
-def filter_text(name: str) -> str:
-    """Describe the units that a filter excludes, to follow "units"."""
-    return FILTERS.get(name, name.replace("_", " "))
 
 
 def _servers(servers: tuple[str, ...]) -> str:

@@ -35,7 +35,7 @@ REASONS: Final = {  # short, for lists; the full sentences are in workloads.core
     "Preempted": "preempted by a job of higher priority",
     "Starting": "being launched",
     "PlacedBestOfSample": "best unit of the sample",
-    "PlacedBestExpected": "on the unit with the best expected performance",
+    "PlacedBestExpected": "best expected performance",
     "PlacedBestOfAll": "on the best of all units",
     "PlacedLeastLoaded": "on the least loaded server",
     "PlacedAtRandom": "on a random server",

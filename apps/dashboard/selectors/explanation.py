@@ -22,7 +22,6 @@ from apps.dashboard.core.expectations import (
 from apps.dashboard.core.explanation import (
     CandidateFacts,
     DecisionFacts,
-    filter_text,
     grouped,
     heading,
     paragraph,
@@ -33,7 +32,7 @@ from apps.dashboard.core.profile_text import caution
 from apps.dashboard.figures.quality_cdf import kolmogorov_limit, largest_distance, superscript
 from apps.dashboard.selectors.sampling import ENOUGH_RANKS, comparable_ranks
 from apps.inventory.models import Server
-from apps.scheduling.core.records.explain import statement
+from apps.scheduling.core.records.explain import filter_text, statement
 from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
 from apps.scheduling.core.sizing.rate_grid import performance_grid
 from apps.scheduling.core.sizing.sizes import ClusterFacts, Work

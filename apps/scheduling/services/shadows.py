@@ -47,7 +47,9 @@ def start_shadow(
         acquire(AdvisoryLock.SHADOWS)
         if len(running_shadows()) >= settings.MAX_SHADOWS:
             limit = settings.MAX_SHADOWS
-            raise ConflictError(f"BERTH_SHADOWS allows {limit} at once; stop one first.")
+            raise ConflictError(
+                f"At most {limit} shadow policies run at once (BERTH_SHADOWS). Stop one first."
+            )
         shadow = Shadow.objects.create(
             policy=policy,
             parameters=dict(parameters),

@@ -2,6 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+FILTERS: Final = {  # units that each filter rejects
+    "busy": "allocated to other jobs",
+    "closed": "on cordoned, drained or failed servers",
+    "platform": "on other platforms",
+    "label": "without the required labels",
+    "labels": "without the required labels",
+    "excluded": "excluded by the job, after a conflict, or of another pool",
+    "capacity": "without enough memory, network or storage",
+    "locality": "too far from the job's other units",
+    "spread": "too close to the job's other units",
+    "reserved": "reserved for another job",
+    "quota": "free, but beyond the quota of the project",
+    "admission": "free, but not offered by the admission control yet",
+    "sampled": "not in the sample",
+    "noisy": "too contended",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +119,11 @@ def _listed(names: Sequence[str], limit: int = 3) -> str:
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def filter_text(name: str) -> str:
+    """Return which units a filter rejects; a filter of another package has its name."""
+    return FILTERS.get(name, f"rejected by {name.replace('_', ' ')}")
+
+
 def _dropped(dropped: Mapping[str, int]) -> str:
     largest_first = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(
-        f"{count:,} by {name.replace('_', ' ')}" for name, count in largest_first if count
-    )
+    return ", ".join(f"{count:,} {filter_text(name)}" for name, count in largest_first if count)
