@@ -150,6 +150,11 @@ def test_a_refused_job_counts_missing_units_and_names_relaxable_filters() -> Non
     )
 
 
+def test_a_job_larger_than_the_cluster_is_not_told_to_wait_for_units() -> None:
+    facts = replace(REFUSED, units=5000, dropped=(("busy", 400),))
+    assert counterfactuals(facts) == ()
+
+
 def test_decisions_without_stored_facts_have_no_counterfactuals() -> None:
     assert counterfactuals(replace(REFUSED, dropped=())) == ()
     assert counterfactuals(replace(PLACED, candidates=())) == ()

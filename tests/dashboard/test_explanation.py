@@ -207,6 +207,22 @@ def test_a_refusal_by_the_quota_names_what_the_project_uses() -> None:
     )
 
 
+def test_a_job_that_no_idle_cluster_can_hold_names_what_lacks() -> None:
+    refused = replace(
+        PLACED,
+        placed=False,
+        reason_code="NoMatchingServer",
+        reason_sentence="The job does not fit on the servers of the cluster.",
+        reason_detail="the job needs 5000 units at once, and the matching servers have 879",
+        predicted="",
+        dropped=(("busy", 850),),
+    )
+    assert paragraph(refused) == (
+        "The job was **not placed**: the job does not fit on the servers of the cluster.",
+        "The job needs 5000 units at once, and the matching servers have 879.",
+    )
+
+
 def test_long_server_lists_are_shortened() -> None:
     spread = replace(PLACED, servers=("a", "b", "c", "d", "e"))
     assert "**a, b and 3 more servers**" in paragraph(spread)[0]

@@ -54,6 +54,11 @@ def test_the_title_of_an_overload_names_it() -> None:
     assert figure.title(OVERLOADED) == "No number of units serves that many queries"
 
 
+def test_the_title_of_a_size_beyond_the_curve_says_that_there_is_no_prediction() -> None:
+    answer = replace(FOUND, units=600)
+    assert figure.title(answer) == "There is no prediction for more than 64 units"
+
+
 def test_no_platform_at_all_has_a_title_and_an_empty_picture() -> None:
     nothing = np.zeros((64, 0))
     answer = replace(

@@ -137,4 +137,4 @@ def test_the_usual_job_is_that_of_the_jobs_one_may_see(client: Client) -> None:
 
 @pytest.mark.django_db
 def test_nothing_is_known_of_a_new_application(as_operator: Client) -> None:
-    assert as_operator.get("/submit/usual.json?application=new").status_code == 404
+    assert as_operator.get("/submit/usual.json?application=new").json() == {}

@@ -153,7 +153,7 @@ def _less_pressure(candidates: Sequence[CandidateFacts]) -> Counterfactual | Non
 def _more_free_units(facts: DecisionFacts, dropped: Mapping[str, int]) -> Counterfactual | None:
     missing = facts.units - facts.eligible
     busy = dropped.get("busy", 0)
-    if missing <= 0 or not busy:
+    if not 0 < missing <= busy:
         return None
     return Counterfactual(
         f"If {formats.plural(missing, 'more unit')} became free",

@@ -17,6 +17,9 @@ from apps.scheduling.core.records.verdicts import (
 )
 from apps.scheduling.core.types import Expectation
 
+# Reasons that no count of units explains; the message of the job does.
+BEFORE_UNITS: Final = frozenset({"InfeasibleTarget", "CostExceeded", "QuotaExceeded"})
+DETAILED: Final = BEFORE_UNITS | {"NoMatchingServer"}
 CHOSEN_SHOWN: Final = 6  # rows; a job of 64 units would hide the runners-up
 
 
@@ -287,9 +290,11 @@ def request_text(policy: str, sample_size: int | None, guarantee: Mapping[str, A
 def _refused(facts: DecisionFacts) -> tuple[str, ...]:
     sentence = facts.reason_sentence
     first = f"The job was **not placed**: {sentence[:1].lower()}{sentence[1:]}"
-    if facts.reason_code in {"InfeasibleTarget", "CostExceeded", "QuotaExceeded"}:
-        detail = facts.reason_detail
-        return (first, f"{detail[:1].upper()}{detail[1:]}.") if detail else (first,)
+    detail = facts.reason_detail
+    if detail and facts.reason_code in DETAILED:
+        return (first, f"{detail[:1].upper()}{detail[1:]}.")
+    if facts.reason_code in BEFORE_UNITS:
+        return (first,)
     units = formats.plural(facts.units, "unit")
     needs = f"It needs {units}; **{formats.thousands(facts.eligible)}** were eligible."
     largest = max(facts.dropped, key=lambda pair: pair[1], default=None)

@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 def title(data: Feasibility) -> str:
     """Return the size that is enough, or the best performance of any size."""
     at = _taken(data)
+    if data.units is not None and data.units > data.sizes.size:
+        return f"There is no prediction for more than {data.sizes.size} units"
     if data.units is None or at is None:
         return "The job fits on no platform"
     units = formats.plural(data.units, "unit")

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import OuterRef, Subquery
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from apps.accounts.core.roles import Role
@@ -77,10 +77,13 @@ def _again(request: HttpRequest) -> dict[str, Any]:
 
 @page
 def usual(request: HttpRequest) -> HttpResponse:
-    """Return the usual job of an application and sensible targets, from jobs the user may see."""
+    """Return the usual job of an application and sensible targets, from jobs the user may see.
+
+    Empty for a new application.
+    """
     application = Application.objects.filter(name=request.GET.get("application", "")).first()
     if application is None:
-        raise Http404("there is no such application")
+        return JsonResponse({})
     past = past_jobs(application, visible_to(request))
     filled = usual_job(past, application.kind)
     grid = check_job(_spec(application, filled)).feasibility

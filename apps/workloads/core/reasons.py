@@ -101,17 +101,17 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.INFEASIBLE_TARGET: Meaning(
         4,
         "No number of units on any allowed platform is predicted to meet the target.",
-        "Relax the target to the suggested value, or allow more platforms.",
+        "Relax the target to the suggested value, or allow more platforms if any is excluded.",
     ),
     Reason.COST_EXCEEDED: Meaning(
         4,
         "Every placement that meets the target is predicted to cost more than the ceiling.",
-        "Raise the highest cost (max_cost) to the cheapest cost found, or allow more platforms.",
+        "Raise the highest cost (max_cost) to the cheapest cost found.",
     ),
     Reason.NO_MATCHING_SERVER: Meaning(
         4,
-        "No server of the cluster, free or busy, satisfies the job's constraints.",
-        "Compare the job's platforms and labels with the Cluster map.",
+        "The job does not fit on the servers of the cluster, even if all their units are free.",
+        "Compare its units and constraints with the Cluster map, and submit it with others.",
     ),
     Reason.CAPACITY_SHORT: Meaning(
         7,
@@ -141,7 +141,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.NO_FREE_UNIT: Meaning(
         7,
         "All units that the job may use are busy.",
-        "Wait for jobs to end, or allow more platforms.",
+        "Wait for jobs to end, or allow more platforms if any is excluded.",
     ),
     Reason.UNITS_RESERVED: Meaning(
         7,
@@ -151,7 +151,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.QUOTA_EXCEEDED: Meaning(
         5,
         "The project has used its quota, and may borrow no further units now.",
-        "Wait for the project's jobs to end, or ask an administrator for more units.",
+        "Wait for the project's jobs to end, request fewer units, or ask for a higher quota.",
     ),
     Reason.QUALITY_SHORT: Meaning(
         6,

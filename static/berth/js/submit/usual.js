@@ -21,8 +21,9 @@ async function follow(use, changed) {
   const response = await fetch(url, { credentials: "same-origin" });
   if (request !== requests) return;
   box.hidden = true;
-  if (!response.ok) return; // a new application: nothing is known of it
+  if (!response.ok) return;
   const usual = await response.json();
+  if (!usual.target) return; // a new application
   const follows = (name) => !edited.has(name) && document.activeElement?.name !== name;
   fillTarget(usual.target, follows);
   fillWork(usual, follows);
