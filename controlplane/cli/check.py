@@ -58,6 +58,7 @@ def _check_table(response: Mapping[str, Any], target: Mapping[str, Any]) -> str:
     lines = [response["summary"], "", facts(shown)]
     if response["outcome"] != "placed":
         lines.append(f"next: {response['next_action']}")
+    lines += [f"warning: {text}" for text in response["warnings"]]
     lines += requested_guarantee(known.get("requested")) if known else []
     lines += [f"feasible: {suggestion['text']}" for suggestion in response["suggestions"]]
     return "\n".join(lines)

@@ -216,6 +216,14 @@ def test_a_check_of_an_array_reports_the_problems_of_the_job_and_of_the_array(
     ]
 
 
+def test_a_check_warns_of_excluded_servers_that_do_not_exist(api: APIClient) -> None:
+    job = request_body() | {"constraints": {"excluded": ["a", "srv-a"]}}
+    assert api.post("/api/v1/checks/", job).json()["warnings"] == [
+        "There is no server 'srv-a' to exclude."
+    ]
+    assert api.post("/api/v1/checks/", request_body()).json()["warnings"] == []
+
+
 def test_a_dry_run_of_a_job_accepts_no_array_as_its_submission(api: APIClient) -> None:
     body = {"spec": request_body(), "array": {"size": 2}}
     submitted = api.post("/api/v1/jobs/", body).json()["errors"]

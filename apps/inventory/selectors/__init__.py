@@ -28,6 +28,7 @@ from apps.inventory.selectors.default_policy import (
 from apps.inventory.selectors.frames import recorded_after, recorded_before
 from apps.inventory.selectors.servers import (
     has_servers_with,
+    names_without_server,
     platforms,
     server_by,
     server_names,
@@ -70,6 +71,7 @@ __all__ = [
     "lock_cluster",
     "log_position",
     "map_layer",
+    "names_without_server",
     "newest_change",
     "platforms",
     "recorded_after",

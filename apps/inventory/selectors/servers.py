@@ -1,6 +1,6 @@
 """Servers, platforms and units: as arrays for agents, and as rows for the API."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import numpy as np
@@ -107,6 +107,12 @@ def server_by(key: str) -> Server | None:
 def server_names(ids: Iterable[int]) -> dict[int, str]:
     """Names of servers by id; removed servers are missing."""
     return dict(Server.objects.filter(pk__in=set(ids)).values_list("id", "name"))
+
+
+def names_without_server(names: Collection[str]) -> list[str]:
+    """Return the names that no server has, in their order."""
+    known = set(Server.objects.filter(name__in=names).values_list("name", flat=True))
+    return [name for name in names if name not in known]
 
 
 def units() -> QuerySet[ResourceUnit]:

@@ -1,6 +1,7 @@
 """API schema of dry runs."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
@@ -125,12 +126,26 @@ class CheckSerializer(serializers.Serializer[Any]):
     members = serializers.IntegerField(
         allow_null=True, help_text="Of the array; the outcome is that of one. Null: of a job."
     )
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="What is accepted, but has no effect."
+    )
 
 
 def represent_check(
-    result: DryRunResult, start: "NewStart | None", *, members: int | None = None
+    result: DryRunResult,
+    start: "NewStart | None",
+    *,
+    members: int | None = None,
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """JSON of a dry run, of the start of a job that would wait, and the size of its array."""
+    """JSON of a dry run.
+
+    Parameters
+    ----------
+    start : of a job that would wait
+    members : of its array; None = it has none
+    warnings : sentences on the request
+    """
     return {
         "dry_run": True,
         "outcome": result.outcome,
@@ -164,6 +179,7 @@ def represent_check(
         "policy": result.policy,
         "snapshot": result.snapshot,
         "members": members,
+        "warnings": list(warnings),
     }
 
 

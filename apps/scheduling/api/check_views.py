@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from apps.accounts.api.permissions import principal_of
 from apps.common.api.queries import read, read_flag
 from apps.common.api.views import ApiView
+from apps.inventory.selectors import names_without_server
 from apps.scheduling.api.check_serializers import (
     CheckRequestSerializer,
     CheckSerializer,
@@ -34,7 +35,9 @@ def dry_run(request: Request, spec: JobSpec, array: ArraySpec | None = None) -> 
     result = check_job(spec, project=project.pk)
     start = check_start(spec, result, project=project.pk)
     members = None if array is None else len(array.indexes)
-    return Response(represent_check(result, start, members=members))
+    missing = names_without_server(spec.constraints.excluded)
+    warnings = [f"There is no server {name!r} to exclude." for name in missing]
+    return Response(represent_check(result, start, members=members, warnings=warnings))
 
 
 class DryRunView(ApiView):

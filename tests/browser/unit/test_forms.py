@@ -298,6 +298,16 @@ def test_candidates_have_columns_only_for_what_the_policy_computes(
     ]
 
 
+def test_a_table_of_some_of_the_candidates_names_no_numbers_of_units(js: Script) -> None:
+    script = """
+        const { candidateTable } = await load("submit/result.js");
+        const box = candidateTable(argument, true);
+        return [...box.querySelectorAll("th, td")].map((cell) => cell.textContent);"""
+    candidate = {"server": "a", "verdict": "outranked", "verdict_text": "lower", **UNRATED}
+    found = js(script, [candidate, candidate])
+    assert found == ["Server", "Score", "Verdict", "a", "-0.200", "lower"]
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
     [

@@ -47,6 +47,7 @@ export function resultSections(check, jobDocument, useTarget) {
   const heading = (text) => element("h3", text, "check-title");
   return [
     summary(check),
+    ...(check.warnings?.length ? [banner("warn", "Check these fields", check.warnings)] : []),
     ...(check.known
       ? []
       : [
@@ -61,7 +62,9 @@ export function resultSections(check, jobDocument, useTarget) {
       : []),
     factList(facts(check, kind)),
     ...(check.feasibility ? [feasibilityChart(jobDocument)] : []),
-    ...(check.candidates.length ? [heading(candidatesTitle(check)), candidateTable(check.candidates)] : []),
+    ...(check.candidates.length
+      ? [heading(candidatesTitle(check)), candidateTable(check.candidates, isCut(check))]
+      : []),
     ...(dropped.length
       ? [
           heading("Units removed by filters"),
@@ -159,16 +162,20 @@ export function mergeEqual(candidates) {
 }
 
 /* A check has only the first candidates: fewer than the units of a large job. */
-function candidatesTitle({ candidates, units_examined: examined }) {
-  return examined > candidates.length
-    ? `The best ${candidates.length} of ${counted(examined, "unit")} examined`
+const isCut = ({ candidates, units_examined: examined }) => examined > candidates.length;
+
+function candidatesTitle(check) {
+  return isCut(check)
+    ? `The best ${check.candidates.length} of ${counted(check.units_examined, "unit")} examined`
     : "Candidates";
 }
 
-export function candidateTable(candidates) {
+/* A table of candidates; without numbers of units if more were examined, as these would be too small. */
+export function candidateTable(candidates, withoutUnits = false) {
   const scores = candidates.some(({ quality }) => quality !== null) ? QUALITY_SCORES : PLAIN_SCORES;
-  const columns = [["Server"], ["Units", "num"], ...scores.map(([heading]) => [heading, "num"]), ["Verdict"]];
-  const rows = mergeEqual(candidates).map((candidate) => candidateRow(candidate, scores));
+  const units = withoutUnits ? [] : [["Units", "num"]];
+  const columns = [["Server"], ...units, ...scores.map(([heading]) => [heading, "num"]), ["Verdict"]];
+  const rows = mergeEqual(candidates).map((candidate) => candidateRow(candidate, scores, withoutUnits));
   const table = dataTable(columns, rows, { cls: "table tight flush", caption: "Candidates, best first" });
   explain(table);
   return scrollRegion("Candidates", table);
@@ -182,14 +189,14 @@ function explain(table) {
   }
 }
 
-function candidateRow(candidate, scores) {
+function candidateRow(candidate, scores, withoutUnits) {
   const row = element("tr", "", candidate.verdict === "chosen" ? "sel" : "");
   const server = element("td", candidate.server, "mono");
-  if (candidate.units > 1) server.title = `${candidate.units} equal units`;
+  if (candidate.units > 1 && !withoutUnits) server.title = `${candidate.units} equal units`;
   const values = scores.map(([, name]) => candidate[name]);
   row.append(
     server,
-    element("td", String(candidate.units), "num"),
+    ...(withoutUnits ? [] : [element("td", String(candidate.units), "num")]),
     ...values.map((score) => element("td", score === null ? "–" : score.toFixed(3), "num")),
     element("td", candidate.verdict === "chosen" ? "would be chosen" : candidate.verdict_text),
   );
