@@ -1,8 +1,10 @@
 /* Validation errors at the fields of a form.
 
    A field has its JSON Pointer in data-pointer. data-scale converts what the user types into the unit of the API:
-   0.001 for milliseconds of a value in seconds. */
-const ABOUT_A_NUMBER = ["too_low", "too_high"];
+   0.001 for milliseconds of a value in seconds. data-range names the accepted values of a field that is converted in
+   another way. */
+const ABOUT_A_NUMBER = ["too_low", "too_high", "out_of_range"];
+const PARTS = ["", "/", "/metadata", "/spec"]; // of a document, whose errors belong to no field
 
 export function clearProblems(form) {
   for (const input of form.querySelectorAll("[aria-invalid=true]")) clearProblem(input);
@@ -32,9 +34,12 @@ export function showProblems(form, errors) {
   return unplaced;
 }
 
+/* The field of an error: its own, that of the object that it is in, or the first one of the object that it is about. */
 function fieldOf(form, { pointer }) {
-  return [...form.querySelectorAll("[data-pointer]")].find(
-    (field) => pointer === field.dataset.pointer || pointer.startsWith(`${field.dataset.pointer}/`),
+  const fields = [...form.querySelectorAll("[data-pointer]")];
+  return (
+    fields.find(({ dataset }) => pointer === dataset.pointer || pointer.startsWith(`${dataset.pointer}/`)) ??
+    fields.find(({ dataset }) => !PARTS.includes(pointer) && dataset.pointer.startsWith(`${pointer}/`))
   );
 }
 
@@ -55,13 +60,18 @@ function mark(input, error) {
 function messageAt(input, { code, detail, suggestion }) {
   if (code === "required") return "a value is required";
   const scale = Number(input.dataset.scale ?? 1);
-  const text =
-    scale !== 1 && ABOUT_A_NUMBER.includes(code)
-      ? detail.replace(/-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi, (number) => inUnit(number, scale))
-      : detail;
+  const isAboutNumber = ABOUT_A_NUMBER.includes(code);
+  if (isAboutNumber && input.dataset.range) return `must be ${input.dataset.range}, not ${input.value}`;
+  const text = scale === 1 ? detail.replace("must be null", "must be empty") : scaled(detail, scale, isAboutNumber);
   if (suggestion === undefined) return text;
   return `${text} Nearest valid value: ${scale === 1 ? suggestion : inUnit(suggestion, scale)}.`;
 }
+
+/* Text about a number in the unit of a field, in which whole numbers of the API may have decimals. */
+const scaled = (text, scale, isAboutNumber) =>
+  isAboutNumber
+    ? text.replace(/-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi, (number) => inUnit(number, scale))
+    : text.replace("a whole number", "a number");
 
 const inUnit = (number, scale) => String(Number((Number(number) / scale).toPrecision(12)));
 

@@ -110,6 +110,36 @@ def test_an_error_is_told_with_the_label_and_the_unit_of_its_field(
     assert js(LINES, [error]) == [line]
 
 
+RANGED = """
+    document.body.innerHTML = `<form><div class="field"><label for="t">Top</label>
+        <input id="t" value="150" data-pointer="/spec/guarantee/rank_threshold"
+            data-range="more than 0 and less than 100"></div>
+        <div class="field"><label for="i">Input</label>
+            <input id="i" data-pointer="/spec/input_bytes" data-scale="1e9"></div>
+        <div class="field"><label for="s">Spread</label>
+            <input id="s" data-pointer="/spec/constraints/spread"></div></form>`;
+    const { problemLine } = await load("fields.js");
+    return argument.map((error) => problemLine(document.querySelector("form"), error));
+"""
+
+
+def test_errors_use_the_words_of_a_form(js: Script) -> None:
+    threshold = {"pointer": "/spec/guarantee/rank_threshold", "code": "too_low", "detail": "-0.5"}
+    whole = {"pointer": "/spec/guarantee", "code": "contradiction", "detail": "needs R = 90"}
+    size = {"pointer": "/spec/input_bytes", "code": "wrong_type"}
+    size["detail"] = "must be a whole number, not 'x'"
+    spread = {"pointer": "/spec/constraints/spread", "code": "contradiction"}
+    spread["detail"] = "must be null while locality is server"
+    part = {"pointer": "/spec", "code": "wrong_type", "detail": "must be an object"}
+    assert js(RANGED, [threshold, whole, size, spread, part]) == [
+        "Top: must be more than 0 and less than 100, not 150",
+        "Top: needs R = 90",
+        "Input: must be a number, not 'x'",
+        "Spread: must be empty while locality is server",
+        "spec: must be an object",
+    ]
+
+
 def test_an_error_below_a_field_belongs_to_it_and_others_are_returned(js: Script) -> None:
     script = FORM + "return [unplaced.map((error) => error.pointer), form.innerText.trim()];"
     errors = [

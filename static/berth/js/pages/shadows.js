@@ -1,6 +1,7 @@
 /* Shadow policies: start one, stop one. */
 import { call } from "../api.js";
 import { byId } from "../dom.js";
+import { clearProblems, showProblems } from "../fields.js";
 import { problemText, toastProblem } from "../notices.js";
 import { refreshRegions } from "../regions.js";
 
@@ -46,13 +47,15 @@ async function begin(form) {
   const error = byId("shadow-error");
   const button = form.querySelector("[type=submit]");
   error.hidden = true;
+  clearProblems(form);
   button.disabled = true;
   try {
     const { value } = await call("POST", "/api/v1/shadows/", bodyOf(form));
     location.assign(`/shadows/${value.id}/`);
   } catch (problem) {
+    const { errors = [] } = problem.problem ?? {};
     error.textContent = problem.problem ? problemText(problem.problem) : problem.message;
-    error.hidden = false;
+    error.hidden = errors.length > 0 && showProblems(form, errors).length === 0;
     button.disabled = false;
   }
 }
