@@ -21,6 +21,7 @@ from apps.dashboard.selectors import (
 from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.job_facets import job_facets
 from apps.dashboard.selectors.job_facts import (
+    EarlierRun,
     api_calls,
     api_filter,
     job_header,
@@ -31,6 +32,7 @@ from apps.execution.models import JobSample
 from apps.inventory.models import ServerState
 from apps.operations.models import Operation
 from apps.profiling.models import ProfilingRun
+from apps.scheduling.selectors.waits import waiting_jobs
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
 from apps.workloads.selectors import job_counts, submission_of
@@ -320,6 +322,45 @@ def test_a_known_application_is_not_profiled_again() -> None:
         ("Started", "todo"),
         ("Running", "todo"),
     ]
+
+
+@pytest.fixture
+def preempted() -> Job:
+    """A job that ran from 10 s to 60 s, gave its units to another and waits."""
+    job = factories.job(
+        "again", state="queued", submitted_s=0.0, placed_s=8.0, started_s=10.0, attempts=1,
+        reason_code="NoFreeUnit",
+    )  # fmt: skip
+    factories.allocation(
+        job, factories.server(), acquired_seq=1, released_seq=2, released_s=60.0,
+        released_at=factories.MOMENT,
+    )  # fmt: skip
+    factories.launch(job, state="ended", started_s=10.0, ended_s=60.0, outcome="preempted")
+    return job
+
+
+def test_a_preempted_job_waits_since_it_was_requeued(preempted: Job) -> None:
+    shown = [(s.name, s.took_s, s.mark) for s in jobs.stages(preempted, now_s=100.0)]
+    assert shown == [
+        ("Submitted", None, ""),
+        ("Ran", 50.0, ""),
+        ("Queued", 40.0, "now"),
+        ("Started", None, "todo"),
+        ("Running", None, "todo"),
+    ]
+    header = job_header(preempted, now_s=100.0)
+    assert (header.waited, header.to_start, header.parts) == (40.0, None, ())
+    assert header.earlier == EarlierRun(
+        "Preempted by a job of higher priority", 60.0, "after it ran for 50 s"
+    )
+    assert [row.time for row in job_rows([preempted], now_s=100.0)] == ["waiting 40 s"]
+
+
+def test_the_queue_counts_the_wait_of_a_preempted_job_from_its_requeue(preempted: Job) -> None:
+    (waiting,) = waiting_jobs(None).jobs
+    assert waiting.since_s == 60.0
+    (reason,) = overview.queue_by_reason(SPAN).reasons
+    assert (reason.now, reason.wait_p50_s) == (1, SPAN.last_s - 60.0)
 
 
 def test_a_cancelled_job_ends_where_it_was() -> None:

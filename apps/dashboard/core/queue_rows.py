@@ -159,7 +159,7 @@ def queue_page(
     ----------
     counts : of all visible jobs
     """
-    chosen = sorted(waiting.jobs, key=lambda job: job.submitted_s)
+    chosen = sorted(waiting.jobs, key=lambda job: job.since_s)
     rows = sorted((_row(group, now_s) for group in _groups(chosen)), key=_soonest_first)
     shown = [row for group in rows[:MAX_ROWS] for row in _with_members(group, by, now_s)]
     every = [_row((job,), now_s) for job in chosen]
@@ -219,7 +219,7 @@ def _is_listed(group: QueueRow, by: QueueFilter) -> bool:
 
 
 def _waited(job: WaitingJob, now_s: float) -> float:
-    return max(0.0, now_s - job.submitted_s)  # the clock is read before the jobs
+    return max(0.0, now_s - job.since_s)  # the clock is read before the jobs
 
 
 def _from_now(at_s: float | None, now_s: float) -> float | None:

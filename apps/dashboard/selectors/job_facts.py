@@ -20,7 +20,7 @@ from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.selectors import IN_USE, reservation_of, working_allocations
-from apps.scheduling.selectors.waits import current_estimate
+from apps.scheduling.selectors.waits import current_estimate, waits_since
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import (
     ACTIVE_STATES,
@@ -37,6 +37,11 @@ CANCEL_LIMIT = 500
 TREND_POINTS = 40
 TREND_S = 7200.0  # cluster seconds shown by a sparkline
 Trend = tuple[tuple[float, float], ...]  # (seconds before now, performance over target)
+LAUNCH_ENDS = {  # why a job was requeued
+    "preempted": "Preempted by a job of higher priority",
+    "lost": "Requeued after its launch was lost",
+    "moved": "Requeued because the server of its restart went down",
+}
 FLAG_FILTERS = {
     "held": ("held", "true"),
     "below": ("attainment__lt", "1"),
@@ -96,6 +101,15 @@ class JobTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """How, and at which cluster second, the last run of a waiting job ended, and its length."""
+
+    end: str
+    ended_s: float
+    ran: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobHeader:
     """Facts shown under a job's title."""
 
@@ -115,8 +129,9 @@ class JobHeader:
     cost: str  # predicted, beside its ceiling; empty = no ceiling
     title: str
     gauge: Gauge | None  # None = best effort
-    waited: float  # cluster seconds from submission until now or the end
-    to_start: float | None
+    waited: float | None  # cluster seconds of a waiting job, since it was queued last
+    to_start: float | None  # from submission, of a job that does not wait
+    earlier: EarlierRun | None  # of a waiting job
     trend: Trend
     parts: tuple[tuple[str, float], ...]  # seconds before the start, by stage
 
@@ -141,13 +156,14 @@ def job_rows(jobs: Sequence[Job], *, now_s: float) -> tuple[JobRow, ...]:
     """Return rows of the list; one statement for all servers and one for all samples."""
     active = [job for job in jobs if job.state in ACTIVE_STATES]
     places, recent = _places(active), trends(active, now_s=now_s)
+    since = waits_since([job for job in jobs if job.state in WAITING_STATES])
     return tuple(
         JobRow(
             job=job,
             target=formats.target_text(job.target),
             attainment=job.attainment,
             why=_why(job),
-            time=_time(job, now_s),
+            time=_time(job, since.get(job.id, job.submitted_s), now_s),
             on=places.get(job.id, ""),
             trend=recent.get(job.id, ()),
         )
@@ -161,14 +177,14 @@ def _why(job: Job) -> str:
     return labels.reason_text(job.reason_code) if job.reason_code else ""
 
 
-def _time(job: Job, now_s: float) -> str:
+def _time(job: Job, since_s: float, now_s: float) -> str:
     if job.state in TERMINAL_STATES and job.finished_s is not None:
         return f"took {formats.duration(max(0.0, job.finished_s - job.submitted_s))}"
     if job.suspended_s is not None:
         return f"suspended {formats.duration(max(0.0, now_s - job.suspended_s))}"
     if job.state == JobState.RUNNING and job.started_s is not None:
         return f"running {formats.duration(max(0.0, now_s - job.started_s))}"
-    return f"waiting {formats.duration(max(0.0, now_s - job.submitted_s))}"
+    return f"waiting {formats.duration(max(0.0, now_s - since_s))}"
 
 
 def _places(jobs: Sequence[Job]) -> dict[Any, str]:
@@ -243,7 +259,7 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
     )
     kind = job.target_kind
     value, low, high = (_number(job.predicted, name) for name in ("value", "low", "high"))
-    ratio = job.attainment
+    ratio, is_waiting = job.attainment, job.state in WAITING_STATES
     return JobHeader(
         target=formats.target_text(job.target),
         performance=""
@@ -272,10 +288,28 @@ def job_header(job: Job, *, now_s: float) -> JobHeader:
             attainment=ratio,
             predicted=(value, low, high),
         ),
-        waited=max(0.0, (now_s if job.finished_s is None else job.finished_s) - job.submitted_s),
-        to_start=None if job.started_s is None else max(0.0, job.started_s - job.submitted_s),
+        waited=max(0.0, now_s - waits_since([job])[job.id]) if is_waiting else None,
+        to_start=None
+        if is_waiting or job.started_s is None
+        else max(0.0, job.started_s - job.submitted_s),
+        earlier=_earlier_run(job) if is_waiting else None,
         trend=trends([job], now_s=now_s).get(job.id, ()) if job.finished_s is None else (),
-        parts=_parts(job),
+        parts=() if is_waiting else _parts(job),
+    )
+
+
+def _earlier_run(job: Job) -> EarlierRun | None:
+    """Return the last run of a waiting job; None if it has never been launched."""
+    last = (
+        job.launches.exclude(ended_s=None).order_by("-attempt").first() if job.attempts else None
+    )
+    if last is None or last.ended_s is None:
+        return None
+    ran_s = 0.0 if last.started_s is None else max(0.0, last.ended_s - last.started_s)
+    return EarlierRun(
+        end=LAUNCH_ENDS.get(last.outcome, "Requeued"),
+        ended_s=last.ended_s,
+        ran=f"after it ran for {formats.duration(ran_s)}" if ran_s else "before it started",
     )
 
 

@@ -20,6 +20,7 @@ from apps.execution.models import JobSample, Launch
 from apps.operations.models import Event
 from apps.operations.services.retention import cutoff
 from apps.scheduling.models import Allocation
+from apps.scheduling.selectors.waits import waits_since
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.models import Job
 from apps.workloads.selectors import (
@@ -116,10 +117,16 @@ def stages(job: Job, *, now_s: float) -> tuple[Stage, ...]:
         span = (job.submitted_s, job.profiled_s)
         stages.append(_stage("Profiled", span, end_s=end_s, now_s=now_s, icon="st-profiling"))
     reached = None if is_profiling or job.state == JobState.SUBMITTED else queued_s
+    placed_s, started_s = job.placed_s, job.started_s
+    if job.state == JobState.QUEUED and job.attempts:
+        reached = waits_since([job])[job.id]
+        if started_s is not None:
+            stages.append(Stage("Ran", "st-done", "", max(0.0, reached - started_s), started_s))
+        placed_s = started_s = None
     for name, start, end, icon in (
-        ("Queued", reached, job.placed_s, "st-queued"),
-        ("Started", job.placed_s, job.started_s, "st-starting"),
-        ("Running", job.started_s, end_s, "st-running"),
+        ("Queued", reached, placed_s, "st-queued"),
+        ("Started", placed_s, started_s, "st-starting"),
+        ("Running", started_s, end_s, "st-running"),
     ):
         stages.append(_stage(name, (start, end), end_s=end_s, now_s=now_s, icon=icon))
     if end_s is not None:

@@ -22,6 +22,7 @@ from apps.dashboard.selectors.moments import cluster_moment, frame_at
 from apps.inventory.core.usage import UsageTotals
 from apps.inventory.models import Server
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.selectors.waits import WAITS_SINCE
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
 from apps.workloads.models import Job
 
@@ -181,10 +182,10 @@ def _waits() -> str:
     return f"median {formats.duration(median)}, p95 {formats.duration(p95)}"
 
 
-_WAITS = """
-SELECT percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(0, %s - submitted_s))
-FROM workloads_job WHERE state = ANY(%s)
+_WAITED = f"""
+percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(0, %s - {WAITS_SINCE}))
 """
+_WAITS = f"SELECT {_WAITED} FROM workloads_job j WHERE state = ANY(%s)"  # noqa: S608 - constants
 
 
 def attainment(span: TimeRange) -> Attainment:
@@ -261,14 +262,13 @@ def queue_by_reason(span: TimeRange) -> QueueByReason:
     return QueueByReason(times_s=np.append(past.times_s, span.last_s), reasons=tuple(rows))
 
 
-_BY_REASON = """
+_BY_REASON = f"""
 SELECT CASE WHEN held AND reason_code <> 'WaitingForArray' THEN 'Held'
             WHEN reason_code <> '' THEN reason_code
             WHEN state = 'profiling' THEN 'WaitingForProfile' ELSE 'WaitingForAgent' END AS code,
-       count(*),
-       percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY greatest(0, %s - submitted_s))
-FROM workloads_job WHERE state = ANY(%s) GROUP BY 1 ORDER BY 2 DESC
-"""
+       count(*), {_WAITED}
+FROM workloads_job j WHERE state = ANY(%s) GROUP BY 1 ORDER BY 2 DESC
+"""  # noqa: S608 - constants
 
 
 def power(span: TimeRange) -> Power:

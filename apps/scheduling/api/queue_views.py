@@ -247,7 +247,7 @@ def _job(job: WaitingJob, now_s: float) -> dict[str, Any]:
         "reason": job.reason,
         "message": job.message,
         "tier": job.tier,
-        "waited_seconds": max(0.0, now_s - job.submitted_s),  # the clock is read before the jobs
+        "waited_seconds": max(0.0, now_s - job.since_s),  # the clock is read before the jobs
         "p50_seconds": None if job.start_s is None else max(0.0, job.start_s - now_s),
         "p90_seconds": None if job.latest_s is None else max(0.0, job.latest_s - now_s),
         "ahead": job.ahead,

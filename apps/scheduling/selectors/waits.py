@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Max
 
 from apps.common.infrastructure.database import fetch_rows
 from apps.scheduling.core.admission.types import WINDOW_S, AdmissionNow, Control, QueueState
@@ -19,7 +20,7 @@ from apps.scheduling.core.starts.waits import (
     WaitingJob,
     WaitingJobs,
 )
-from apps.scheduling.models import AdmissionState, StartEstimate
+from apps.scheduling.models import AdmissionState, Allocation, StartEstimate
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Job
 
@@ -28,6 +29,9 @@ REQUESTED: Final = 2000  # submissions whose units are counted
 READ: Final = 10 * REQUESTED  # jobs that are read for them
 SCORED: Final = 20_000  # estimates of these projects in the last day, newest first
 
+# when the wait of a waiting job ``j`` began: at its submission, or when it was requeued last
+WAITS_SINCE: Final = """CASE WHEN j.attempts = 0 THEN j.submitted_s ELSE coalesce(
+    (SELECT max(released_s) FROM scheduling_allocation WHERE job_id = j.id), j.submitted_s) END"""
 _WAITS: Final = """j.state = ANY('{submitted,profiling,queued}')
       AND (%(projects)s::uuid[] IS NULL OR j.project_id = ANY(%(projects)s::uuid[]))"""
 _REASON: Final = """CASE
@@ -40,7 +44,7 @@ _REASON: Final = """CASE
 # The estimates of all jobs that match are read, as any of them may start soonest: 3 us each.
 _WAITING: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.held, j.reason, j.reason_message, j.priority,
-       j.submitted_s, coalesce(s.units, j.units_requested),
+       {WAITS_SINCE}, coalesce(s.units, j.units_requested),
        j.is_whole OR coalesce(s.on_one_server, false), j.made_s, j.p50_s, j.p90_s,
        j.ahead, r.start_s
 FROM (
@@ -162,6 +166,19 @@ def waiting_counts(projects: Collection[UUID] | None) -> list[WaitingCount]:
     return [WaitingCount(*row) for row in fetch_rows(_COUNTS, _matched(projects))]
 
 
+def waits_since(jobs: Sequence[Job]) -> dict[UUID, float]:
+    """Return when the waits of jobs began: at the submission, or at the last requeue.
+
+    Returns
+    -------
+    Cluster seconds, by job.
+    """
+    launched = [job.id for job in jobs if job.attempts]
+    ends = Allocation.objects.filter(job__in=launched, released_s__isnull=False)
+    requeued = dict(ends.values_list("job_id").annotate(Max("released_s"))) if launched else {}
+    return {job.id: requeued.get(job.id, job.submitted_s) for job in jobs}
+
+
 def _matched(projects: Collection[UUID] | None) -> dict[str, Any]:
     return {"projects": _ids(projects), "reasons": [reason.value for reason in Reason]}
 
@@ -172,7 +189,7 @@ def _ids(projects: Collection[UUID] | None) -> list[UUID] | None:
 
 def _waiting_job(row: Sequence[Any]) -> WaitingJob:
     key, name, project, application, shape, held, reason, message, priority, *rest = row
-    submitted_s, units, is_whole, made_s, start_s, latest_s, ahead, reserved_s = rest
+    since_s, units, is_whole, made_s, start_s, latest_s, ahead, reserved_s = rest
     return WaitingJob(
         id=key,
         name=name,
@@ -185,7 +202,7 @@ def _waiting_job(row: Sequence[Any]) -> WaitingJob:
         message="" if held else message,
         tier=MEANINGS[Reason(reason)].tier,
         priority=priority,
-        submitted_s=submitted_s,
+        since_s=since_s,
         start_s=start_s,
         latest_s=latest_s,
         ahead=None if made_s is None else ahead,

@@ -18,6 +18,7 @@ class WaitingJob:
     units : None = not known yet
     is_gang : whether it needs all its units to start
     tier : rank of the reason
+    since_s : when it was submitted, or requeued after its last run
     start_s, latest_s : p50 and p90 of its start; None = unknown
     ahead : jobs that are predicted to start before it; None = no estimate
     reserved_s : when its reservation starts; None = it has none
@@ -34,7 +35,7 @@ class WaitingJob:
     message: str
     tier: int
     priority: int
-    submitted_s: float
+    since_s: float
     start_s: float | None
     latest_s: float | None
     ahead: int | None
