@@ -13,6 +13,7 @@ from controlplane.cli.job_options import add_array_option, add_job_options, read
 from controlplane.cli.jobfile import seconds
 from controlplane.cli.long_poll import FollowSpec, follow
 from controlplane.cli.output import (
+    cluster_day,
     columns,
     duration,
     facts,
@@ -316,8 +317,8 @@ def _why_table(response: Mapping[str, Any], ceiling: float | None = None) -> str
     if kept:
         units = "1 unit is" if kept["units"] == 1 else f"{kept['units']:,} units are"
         lines.append(
-            f"  {units} reserved for it, free by cluster second"
-            f" {kept['start_seconds']:,.0f} at the latest"
+            f"  {units} reserved for it, free by {cluster_day(kept['start_seconds'])}"
+            " of cluster time at the latest"
         )
     if response.get("start"):
         lines.append(f"  predicted start: {start_text(response['start'])}")

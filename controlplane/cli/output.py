@@ -92,6 +92,12 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def cluster_day(cluster_s: float) -> str:
+    """Return a cluster time with its day, such as "day 2, 14:32"; the first day starts at 0."""
+    minutes = int(cluster_s) // 60
+    return f"day {minutes // 1440 + 1}, {minutes // 60 % 24:02d}:{minutes % 60:02d}"
+
+
 def _short_duration(seconds: float) -> str:
     if seconds == 0:
         return "0 s"

@@ -326,12 +326,15 @@ def test_a_decision_without_examined_units_has_no_guarantee() -> None:
 
 @pytest.mark.parametrize(
     ("units", "shown"),
-    [(1, "  1 unit is reserved for it, "), (1234, "  1,234 units are reserved for it, ")],
+    [
+        (1, "  1 unit is reserved for it, free by day 65, 02:44 of cluster time at the latest"),
+        (1234, "  1,234 units are reserved for it, "),
+    ],
 )
 def test_reserved_units_are_counted(units: int, shown: str) -> None:
     reason = {"code": "c", "tier": 7, "sentence": "s", "message": "", "also": [],
               "next_action": "n"}  # fmt: skip
-    kept = {"units": units, "start_seconds": 60.0}
+    kept = {"units": units, "start_seconds": 5_539_455.0}
     assert shown in _why_table({**REFUSED, "reason": reason, "reservation": kept})
 
 

@@ -12,7 +12,7 @@ from apps.dashboard.core.labels import start_text
 from apps.dashboard.core.queue_rows import QueueFilter, queue_page
 from apps.inventory.models import Cluster
 from apps.scheduling.core.admission.types import QueueState
-from apps.scheduling.models import AdmissionState, StartEstimate
+from apps.scheduling.models import AdmissionState, Reservation, StartEstimate
 from apps.scheduling.selectors.waits import start_scores, waiting_jobs
 from apps.workloads.models import Job, WaitingShape
 from tests import factories
@@ -348,6 +348,15 @@ def test_an_open_request_says_how_many_of_its_jobs_are_not_listed(
     shown = page(as_operator, f"?shape={first.shape_id}")
     assert "2 later jobs of the open request are not shown." in shown
     assert "fourth" not in shown
+
+
+def test_reserved_units_are_free_by_a_day_at_the_latest(as_operator: Client) -> None:
+    job = estimated("gang", 60.0, 120.0)
+    Reservation.objects.create(
+        job_id=job.id, unit_ids=[1], made_s=NOW_S, promised_s=NOW_S, start_s=5_539_455.0
+    )
+    shown = re.sub(r"<[^>]*>", "", page(as_operator))
+    assert "units reserved, all free by day 65, 02:44 at the latest" in shown
 
 
 def test_a_job_without_a_predicted_start_is_not_the_next_to_start() -> None:
