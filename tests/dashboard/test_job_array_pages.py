@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from apps.dashboard.core.job_query import parse
 from apps.dashboard.selectors.job_facts import api_filter, waiting_reason
+from apps.dashboard.selectors.jobs import jobs_page
 from apps.workloads.core.reasons import MEANINGS, Reason
 from apps.workloads.models import Batch, Job
 from tests import factories
@@ -35,6 +36,15 @@ def test_the_jobs_page_shows_the_members_of_an_array(as_operator: Client, array:
     text = page(as_operator, "jobs", f"?q=array:{array.pk}")
     assert ["sweep-0" in text, "sweep-1" in text, "other" in text] == [True, True, False]
     assert "waits for its array" in text
+
+
+def test_the_members_of_an_array_are_listed_by_their_index(array: Batch) -> None:
+    for index in (7, 3):
+        factories.job(f"sweep-{index}", batch=array, array_index=index)
+    query = parse(f"array:{array.pk}")
+    first = jobs_page(Job.objects.all(), query, cursor=None, limit=3)
+    rest = jobs_page(Job.objects.all(), query, cursor=first.next, limit=3)
+    assert [job.array_index for job in (*first.rows, *rest.rows)] == [0, 1, 3, 7]
 
 
 def test_a_batch_that_is_no_array_has_no_members(as_operator: Client, array: Batch) -> None:

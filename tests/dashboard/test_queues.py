@@ -14,7 +14,7 @@ from apps.inventory.models import Cluster
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState, Reservation, StartEstimate
 from apps.scheduling.selectors.waits import start_scores, waiting_jobs
-from apps.workloads.models import Job, WaitingShape
+from apps.workloads.models import Batch, Job, WaitingShape
 from tests import factories
 from tests.scheduling.shapes import shaped
 
@@ -348,6 +348,40 @@ def test_an_open_request_says_how_many_of_its_jobs_are_not_listed(
     shown = page(as_operator, f"?shape={first.shape_id}")
     assert "2 later jobs of the open request are not shown." in shown
     assert "fourth" not in shown
+
+
+def test_the_members_that_an_array_holds_are_one_row_after_the_waiting_jobs(
+    as_operator: Client,
+) -> None:
+    array = Batch.objects.create(
+        project=factories.project(), created_by=factories.user(), mode="array",
+        total=3, accepted=3, name="sweep", array_limit=1,
+    )  # fmt: skip
+    for index in (2, 0, 1):
+        factories.job(
+            f"sweep-{index}", batch=array, array_index=index, submitted_s=0.0, units_requested=50,
+            held=index > 0, reason_code="WaitingForArray" if index else "NoFreeUnit",
+            created_at=factories.MOMENT,
+        )  # fmt: skip
+    estimated("soon", 60.0, 120.0)
+    factories.job("paused", held=True, submitted_s=0.0, units_requested=50)
+    factories.job("new", submitted_s=NOW_S, units_requested=4)
+    found = queue_page(waiting_jobs(None), [], [], QueueFilter(), now_s=NOW_S)
+    assert [[job.name for job in row.jobs] for row in found.rows] == [
+        ["soon"], ["sweep-0"], ["new"], ["sweep-1", "sweep-2"], ["paused"],
+    ]  # fmt: skip
+    assert (found.waiting, found.held, found.units, found.unpredicted) == (3, 3, 55, 2)
+    shown = page(as_operator)
+    assert f'?q=array:{array.pk}">sweep × 2, limit 1</a>' in shown
+    assert "<b>3</b> jobs wait" in shown
+    assert "<b>3</b> more are held." in shown
+
+
+def test_held_jobs_are_not_the_oldest_wait(as_operator: Client) -> None:
+    factories.job("paused", held=True, submitted_s=0.0)
+    found = queue_page(waiting_jobs(None), [], [], QueueFilter(), now_s=NOW_S)
+    assert (found.oldest, found.start_s, found.held) == (None, None, 1)
+    assert "All waiting jobs are held." in page(as_operator)
 
 
 def test_reserved_units_are_free_by_a_day_at_the_latest(as_operator: Client) -> None:

@@ -17,7 +17,7 @@ ENOUGH: Final = 30  # scored starts below which a share says little
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One job, or the waiting jobs of one request.
+    """One job, the waiting jobs of one request, or the members that their array holds.
 
     Attributes
     ----------
@@ -95,7 +95,9 @@ class QueuePage:
     Attributes
     ----------
     axis_s : end of the common axis of the starts
-    waiting, shapes, units : jobs that match and were read, their different requests and units
+    waiting, units : jobs that match, were read and are not held, and their units
+    held : jobs that match and are held, by a user or by their array; not part of the other numbers
+    shapes : different requests; the held members of an array are one
     start_s, latest_s : medians of the p50 and p90; None = no estimate, or none of half the jobs
     unpredicted : jobs without a p50
     oldest_s : cluster seconds that the oldest job has waited
@@ -107,6 +109,7 @@ class QueuePage:
     rows: tuple[QueueRow, ...]
     axis_s: float
     waiting: int
+    held: int
     shapes: int
     units: int
     start_s: float | None
@@ -162,20 +165,21 @@ def queue_page(
     chosen = sorted(waiting.jobs, key=lambda job: job.since_s)
     rows = sorted((_row(group, now_s) for group in _groups(chosen)), key=_soonest_first)
     shown = [row for group in rows[:MAX_ROWS] for row in _with_members(group, by, now_s)]
-    every = [_row((job,), now_s) for job in chosen]
+    every = [_row((job,), now_s) for job in chosen if not job.is_held]
     starts = [at for row in shown for at in (row.start_s, row.latest_s) if at is not None]
-    oldest = chosen[0] if chosen else None
+    oldest = every[0] if every else None
     return QueuePage(
         rows=tuple(shown),
         axis_s=next((axis for axis in AXES_S if axis >= max(starts, default=0.0)), AXES_S[-1]),
-        waiting=len(chosen),
+        waiting=len(every),
+        held=len(chosen) - len(every),
         shapes=len(rows),
-        units=sum(job.units or 0 for job in chosen),
+        units=sum(row.first.units or 0 for row in every),
         start_s=_median([row.start_s for row in every]),
         latest_s=_median([row.latest_s for row in every]),
         unpredicted=sum(row.start_s is None for row in every),
-        oldest=oldest,
-        oldest_s=0.0 if oldest is None else _waited(oldest, now_s),
+        oldest=None if oldest is None else oldest.first,
+        oldest_s=0.0 if oldest is None else oldest.waited_s,
         reasons=_reasons(counts),
         projects=tuple(sorted(_sums((count.project, count.jobs) for count in counts).items())),
         hidden=max(0, len(rows) - MAX_ROWS),
@@ -191,9 +195,14 @@ def queue_page(
 def _groups(jobs: Sequence[WaitingJob]) -> list[tuple[WaitingJob, ...]]:
     groups: dict[object, list[WaitingJob]] = {}
     for job in jobs:
-        alone = job.shape is None or job.reserved_s is not None
-        groups.setdefault(job.id if alone else job.shape, []).append(job)
+        groups.setdefault(_group_key(job), []).append(job)
     return [tuple(group) for group in groups.values()]
+
+
+def _group_key(job: WaitingJob) -> object:
+    if job.array is not None:
+        return job.array.id
+    return job.id if job.shape is None or job.reserved_s is not None else job.shape
 
 
 def _row(jobs: tuple[WaitingJob, ...], now_s: float, *, is_member: bool = False) -> QueueRow:
@@ -215,7 +224,7 @@ def _with_members(group: QueueRow, by: QueueFilter, now_s: float) -> list[QueueR
 
 
 def _is_listed(group: QueueRow, by: QueueFilter) -> bool:
-    return len(group.jobs) > 1 and by.shape == str(group.first.shape)
+    return len(group.jobs) > 1 and by.shape == str(group.first.shape or "-")
 
 
 def _waited(job: WaitingJob, now_s: float) -> float:
@@ -233,8 +242,9 @@ def _median(values: Sequence[float | None]) -> float | None:
     return middle if math.isfinite(middle) else None
 
 
-def _soonest_first(row: QueueRow) -> tuple[float, float]:
-    return math.inf if row.start_s is None else row.start_s, -row.waited_s
+def _soonest_first(row: QueueRow) -> tuple[float, bool, float]:
+    """Return the order of a row; held jobs are last."""
+    return math.inf if row.start_s is None else row.start_s, row.first.is_held, -row.waited_s
 
 
 def _reasons(counts: Sequence[WaitingCount]) -> tuple[tuple[str, str, int], ...]:

@@ -32,6 +32,7 @@ from apps.workloads.selectors import (
 )
 
 ORDER = Order(columns=("created_at", "id"), descending=True)
+MEMBER_ORDER = Order(columns=("array_index", "id"))
 PAGE_ROWS = 50
 EVENTS_SHOWN = 200
 SAMPLES_SHOWN = 2_000
@@ -45,9 +46,10 @@ def jobs_page(
     limit: int = PAGE_ROWS,
     matches: Matches | None = None,
 ) -> ListPage[Job]:
-    """Return one page of the visible jobs that match, newest first."""
+    """Return one page of the visible jobs that match, newest first; of an array, by index."""
     rows = matching(visible, query).select_related("application", "project", "created_by")
-    return page_of(rows, ORDER, limit=limit, cursor=cursor, matches=matches)
+    order = ORDER if query.array is None else MEMBER_ORDER
+    return page_of(rows, order, limit=limit, cursor=cursor, matches=matches)
 
 
 def matching(visible: QuerySet[Job], query: JobQuery) -> QuerySet[Job]:

@@ -16,6 +16,7 @@ from apps.scheduling.core.admission.types import WINDOW_S, AdmissionNow, Control
 from apps.scheduling.core.starts.waits import (
     MAX_JOBS,
     StartScore,
+    WaitingArray,
     WaitingCount,
     WaitingJob,
     WaitingJobs,
@@ -46,7 +47,7 @@ _WAITING: Final = f"""
 SELECT j.id, j.name, p.name, a.name, j.shape_id, j.held, j.reason, j.reason_message, j.priority,
        {WAITS_SINCE}, coalesce(s.units, j.units_requested),
        j.is_whole OR coalesce(s.on_one_server, false), j.made_s, j.p50_s, j.p90_s,
-       j.ahead, r.start_s
+       j.ahead, r.start_s, b.id, b.name, b.array_limit
 FROM (
     SELECT j.*, {_REASON} AS reason, j.gang OR j.constraints->>'locality' IS NOT NULL AS is_whole,
            e.made_s, e.p50_s, e.p90_s, e.ahead
@@ -59,12 +60,14 @@ FROM (
       AND (%(project)s::text IS NULL
            OR j.project_id = (SELECT id FROM accounts_project WHERE name = %(project)s))
       AND (%(reason)s::text IS NULL OR %(reason)s = {_REASON})
-    ORDER BY e.p50_s, j.created_at, j.id LIMIT %(limit)s) j
+    ORDER BY e.p50_s, j.held, j.created_at, j.array_index, j.id LIMIT %(limit)s) j
 JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
 LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
 LEFT JOIN scheduling_reservation r ON r.job_id = j.id
-ORDER BY j.p50_s, j.created_at, j.id
+LEFT JOIN workloads_batch b
+    ON b.id = j.batch_id AND j.reason = '{Reason.WAITING_FOR_ARRAY.value}'
+ORDER BY j.p50_s, j.held, j.created_at, j.array_index, j.id
 """  # noqa: S608 - constants
 _COUNTS: Final = f"""
 SELECT p.name, w.reason, w.jobs
@@ -150,7 +153,8 @@ def waiting_jobs(
 ) -> WaitingJobs:
     """Return waiting jobs, soonest start first, at most 10,000.
 
-    Jobs without a predicted start are the last, oldest first.
+    Jobs without a predicted start follow, oldest first, and then held jobs; members of an array
+    by their index.
 
     Parameters
     ----------
@@ -189,7 +193,7 @@ def _ids(projects: Collection[UUID] | None) -> list[UUID] | None:
 
 def _waiting_job(row: Sequence[Any]) -> WaitingJob:
     key, name, project, application, shape, held, reason, message, priority, *rest = row
-    since_s, units, is_whole, made_s, start_s, latest_s, ahead, reserved_s = rest
+    since_s, units, is_whole, made_s, start_s, latest_s, ahead, reserved_s, *array = rest
     return WaitingJob(
         id=key,
         name=name,
@@ -207,6 +211,8 @@ def _waiting_job(row: Sequence[Any]) -> WaitingJob:
         latest_s=latest_s,
         ahead=None if made_s is None else ahead,
         reserved_s=None if held else reserved_s,
+        is_held=held,
+        array=WaitingArray(*array) if array[0] is not None else None,
     )
 
 

@@ -9,6 +9,15 @@ MAX_JOBS: Final = 10_000  # waiting jobs that the queue shows, soonest start fir
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingArray:
+    """The array that holds a member back; ``limit`` is how many may wait or run at once."""
+
+    id: UUID
+    name: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingJob:
     """A waiting job; times are cluster seconds.
 
@@ -22,6 +31,8 @@ class WaitingJob:
     start_s, latest_s : p50 and p90 of its start; None = unknown
     ahead : jobs that are predicted to start before it; None = no estimate
     reserved_s : when its reservation starts; None = it has none
+    is_held : whether agents leave it out, as a user or its array holds it
+    array : that holds it; None = none does
     """
 
     id: UUID
@@ -40,6 +51,8 @@ class WaitingJob:
     latest_s: float | None
     ahead: int | None
     reserved_s: float | None
+    is_held: bool
+    array: WaitingArray | None
 
 
 @dataclass(frozen=True, slots=True)
