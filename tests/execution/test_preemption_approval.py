@@ -25,7 +25,7 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.execution.migration_world import end, launch_of
 from tests.execution.preemption_world import NOW_S, low, urgent, world
-from tests.execution.test_proposed_preemptions import preempted_before, stopping
+from tests.execution.proposal_world import preempted_before, stopping
 
 pytestmark = pytest.mark.django_db
 __all__ = ["world"]  # a fixture of all tests

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
-from django.core.cache import cache
 from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.execution.models import Launch, PreemptionProposal
+from apps.execution.models import PreemptionProposal
 from apps.execution.selectors.preemption import jobs_to_preempt_for
 from apps.execution.services import proposed_preemptions
 from apps.execution.services.preemption import preempt, preview_preemption
@@ -21,7 +20,6 @@ from apps.execution.services.proposed_preemptions import (
     propose_preemptions,
     withdraw_stale,
 )
-from apps.inventory.models import Cluster
 from apps.operations.models import Event
 from apps.scheduling.models import Reservation
 from apps.scheduling.services.agent import make_agent
@@ -29,54 +27,21 @@ from apps.workloads.models import Job
 from tests import factories
 from tests.execution.migration_world import end, holds, launch_of
 from tests.execution.preemption_world import NOW_S, low, urgent, world
+from tests.execution.proposal_world import (
+    automatic,
+    full,
+    limits,
+    previewed,
+    proposals,
+    stopping,
+    turn,
+)
 from tests.races import meanwhile
 from tests.scheduling.plans import analyze, rows_read
 from tests.scheduling.shapes import flood
-from tests.scheduling.world import known
 
 pytestmark = pytest.mark.django_db
-__all__ = ["world"]  # a fixture of all tests
-
-
-@pytest.fixture(autouse=True)
-def limits(settings: LazySettings) -> None:
-    cache.clear()
-    settings.PREEMPTIONS_PER_JOB = 2
-    settings.PREEMPTIONS_PER_HOUR = 3
-    settings.PREEMPTION_COOLDOWN_S = 600.0
-
-
-@pytest.fixture
-def automatic(settings: LazySettings) -> None:
-    settings.PREEMPTION = "automatic"
-
-
-@pytest.fixture
-def previewed(settings: LazySettings) -> None:
-    settings.PREEMPTION = "previewed"
-
-
-def proposals() -> list[tuple[str, int, str]]:
-    rows = PreemptionProposal.objects.order_by("id")
-    return list(rows.values_list("state", "victims", "message"))
-
-
-def stopping() -> list[str]:
-    launches = Launch.objects.filter(cancel_requested=True).order_by("id")
-    return list(launches.values_list("job__name", flat=True))
-
-
-def turn() -> int:
-    """A turn for all jobs, without the pause after a failure."""
-    cache.clear()
-    return propose_preemptions()
-
-
-def full(**values: Any) -> Job:
-    """Fill both servers; the job on the first one may be preempted."""
-    victim = low([0, 1, 2, 3], application=known(), units_requested=4, gang=True, **values)
-    low([4, 5, 6, 7], "promised", target={"kind": "ips", "ips": 1.0})
-    return victim
+__all__ = ["automatic", "limits", "previewed", "world"]  # fixtures
 
 
 def test_nothing_is_proposed_by_default() -> None:
@@ -254,88 +219,6 @@ def test_jobs_of_equal_priority_are_not_preempted() -> None:
     urgent(2)
     assert turn() == 0
     assert proposals() == []
-
-
-def preempted_before(job: Job, times: int, ended_s: float) -> None:
-    """Store earlier launches of a running job that were preempted."""
-    Launch.objects.filter(job=job).update(attempt=times + 1)
-    for attempt in range(1, times + 1):
-        factories.launch(job, attempt=attempt, state="ended", outcome="preempted", ended_s=ended_s)
-    Job.objects.filter(id=job.id).update(attempts=times + 1)
-
-
-@pytest.mark.usefixtures("automatic")
-@pytest.mark.parametrize(
-    ("times", "ago_s", "stopped"),
-    [(1, 600.0, ["low-0"]), (1, 599.0, ["promised"]), (2, 9000.0, ["promised"])],
-    ids=["after the cool-down", "cool-down", "too often"],
-)
-def test_a_job_is_preempted_again_only_within_its_limits(
-    times: int, ago_s: float, stopped: list[str]
-) -> None:
-    preempted_before(full(), times, NOW_S - ago_s)
-    urgent(2)
-    turn()
-    assert stopping() == stopped
-
-
-def test_an_operator_is_not_bound_by_the_limits() -> None:
-    victim = full()
-    preempted_before(victim, 2, NOW_S)
-    found = preview_preemption(urgent(2).id)
-    assert [each.job.id for each in found.victims] == [victim.id]
-
-
-@pytest.mark.usefixtures("automatic")
-def test_victims_per_hour_are_bounded() -> None:
-    full()
-    urgent(2)
-    PreemptionProposal.objects.create(
-        job_id=factories.job().id, state="applied", is_automatic=True, cluster_s=0.0,
-        decided_s=NOW_S - 3599.0, basis="", victims=3, lost=0, broken=0, preview=[],
-    )  # fmt: skip
-    turn()
-    assert stopping() == []
-    Cluster.objects.update(seen_cluster_s=NOW_S + 2.0)
-    turn()
-    assert stopping() == ["low-0"]
-
-
-@pytest.mark.usefixtures("automatic")
-def test_victims_of_others_meanwhile_count_before_it_acts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    full()
-    urgent(2)
-    store = proposed_preemptions._store
-
-    def others(found: Any, *, is_automatic: bool) -> Any:
-        stored = store(found, is_automatic=is_automatic)
-        PreemptionProposal.objects.create(
-            job_id=factories.job().id, state="applied", is_automatic=False, cluster_s=0.0,
-            decided_s=NOW_S, basis="", victims=3, lost=0, broken=0, preview=[],
-        )  # fmt: skip
-        return stored
-
-    monkeypatch.setattr(proposed_preemptions, "_store", others)
-    turn()
-    assert stopping() == []
-    assert proposals()[0] == (
-        "withdrawn", 1, "Only 0 more jobs may be preempted within this hour.",
-    )  # fmt: skip
-
-
-@pytest.mark.usefixtures("automatic")
-def test_a_job_preempts_others_a_limited_number_of_times() -> None:
-    full()
-    job = urgent(2)
-    for _ in range(2):
-        PreemptionProposal.objects.create(
-            job_id=job.id, state="applied", is_automatic=True, cluster_s=0.0,
-            decided_s=0.0, basis="", victims=1, lost=0, broken=0, preview=[],
-        )  # fmt: skip
-    assert turn() == 0
-    assert stopping() == []
 
 
 @pytest.mark.usefixtures("previewed")

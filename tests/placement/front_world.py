@@ -8,7 +8,7 @@ from apps.accounts.models import User
 from apps.placement.core.preference.derivation import PreferenceInput
 from apps.placement.core.problem.examples import InstanceSpec, generate_instance
 from apps.placement.core.problem.instance import Instance
-from apps.placement.models import Front, PreferenceSet
+from apps.placement.models import Front, FrontVersion, PreferenceSet
 from apps.placement.selectors.preferences import FrontPicking
 from apps.placement.services.front.fronts import (
     FrontRequest,
@@ -59,3 +59,11 @@ def searched_front(by: User, instance: Instance | None = None, **values: Any) ->
     search_next_front(nothing_runs, clock=ticking())
     front.refresh_from_db()
     return front
+
+
+def versions(front: Front) -> list[FrontVersion]:
+    return list(front.versions.order_by("number"))
+
+
+def empty() -> Instance:
+    return generate_instance(PLAIN.__class__(containers=0, nodes=4), 0)

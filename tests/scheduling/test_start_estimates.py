@@ -7,79 +7,40 @@ import numpy as np
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
-from apps.inventory.models import Cluster, ResourceUnit
 from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
-from apps.scheduling.models import Reservation, StartEstimate
+from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
-from apps.scheduling.selectors.queue import run_time_history
-from apps.scheduling.selectors.waits import current_estimate, start_scores, waiting_jobs
-from apps.scheduling.services import check_job, check_start, release, start_estimates
-from apps.scheduling.services.agent import make_agent
+from apps.scheduling.selectors.waits import current_estimate, start_scores
+from apps.scheduling.services import check_job, check_start, start_estimates
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.workloads.models import Application, Job, WaitingShape
 from apps.workloads.selectors import spec_of
 from apps.workloads.services import cancel_jobs, set_held
 from tests import factories
 from tests.scheduling.shapes import shaped
-from tests.scheduling.world import at_once, build, known, waiting
+from tests.scheduling.start_world import (
+    NOW_S,
+    at,
+    busy_server,
+    decide,
+    end,
+    estimate,
+    estimates,
+    job,
+    runs_for,
+)
+from tests.scheduling.world import at_once, build, known
 
 pytestmark = pytest.mark.django_db
-NOW_S = 9000.0
-BEST_EFFORT: dict[str, Any] = {"target": {"kind": "best_effort"}, "target_kind": "best_effort"}
 
 
 @pytest.fixture(autouse=True)
 def clock(db: None) -> None:
     factories.cluster(seen_cluster_s=NOW_S)
-
-
-def at(cluster_s: float) -> None:
-    Cluster.objects.update(seen_cluster_s=cluster_s)
-
-
-def job(of: Application, gigabytes: int, **values: Any) -> Job:
-    """One unit of work of 10 s per gigabyte, apart from interference."""
-    fields = {"target": {"kind": "best_effort"}, "target_kind": "best_effort"}
-    size = {"units_requested": 1, "input_bytes": gigabytes * 10**9, "submitted_s": NOW_S}
-    return waiting(of, **{**fields, **size, **values})
-
-
-def decide() -> None:
-    WaitingShape.objects.update(due_at=timezone.now())
-    Job.objects.filter(state__in=["submitted", "queued"]).update(claimed_until=None)
-    make_agent("agent-1").work(for_s=0.3)
-
-
-def estimate(seed: int = 1) -> int:
-    return update_start_estimates(ClusterFollower(), np.random.default_rng(seed))
-
-
-def estimates(of: Job) -> list[StartEstimate]:
-    return list(StartEstimate.objects.filter(job_id=of.id).order_by("id"))
-
-
-def busy_server() -> tuple[Job, Job, Job]:
-    """One unit, a job on it, and two that wait."""
-    build("a", cores=1)
-    application = known()
-    first = job(application, 100)
-    decide()
-    later = [job(application, 10), job(application, 10)]
-    decide()
-    first.refresh_from_db()
-    return first, later[0], later[1]
-
-
-def end(of: Job, at_s: float) -> None:
-    Job.objects.filter(id=of.id).update(
-        state="succeeded", finished_s=at_s, finished_at=timezone.now()
-    )
-    release([of.id])
 
 
 def test_a_waiting_job_starts_when_the_jobs_before_it_are_predicted_to_end() -> None:
@@ -108,14 +69,6 @@ def test_an_estimate_that_changed_is_added_and_the_earlier_one_is_kept() -> None
     assert before.p50_s is not None
     assert after.p50_s == pytest.approx(NOW_S + 500.0 / 9.0, rel=0.1)
     assert before.p50_s > NOW_S + 500.0
-
-
-def runs_for(of: Job, elapsed_s: float, rest_s: float) -> None:
-    """Let a job have run for some seconds, with a progress that predicts the rest."""
-    done, now_s = elapsed_s / (elapsed_s + rest_s), Cluster.objects.get().seen_cluster_s
-    Job.objects.filter(id=of.id).update(
-        state="running", started_s=now_s - elapsed_s, progress=done
-    )
 
 
 def test_a_start_that_is_near_is_estimated_again_when_it_is_postponed_a_little() -> None:
@@ -388,133 +341,9 @@ def test_starts_are_simulated_outside_a_transaction_and_those_of_placed_jobs_are
     assert (estimates(second), len(estimates(third))) == ([], 1)
 
 
-def ended(count: int, *, predicted_s: float, took_s: float) -> None:
-    """Jobs that ended just now."""
-    for _ in range(count):
-        factories.job(
-            state="succeeded", started_s=NOW_S - took_s, finished_s=NOW_S - 1e-3,
-            finished_at=timezone.now(), run_s=predicted_s, **BEST_EFFORT,
-        )  # fmt: skip
-
-
-def predicted_by_history(seconds: float) -> float:
-    fit = run_time_history(NOW_S).fits["best_effort"]
-    return float(np.exp(fit.offset + fit.slope * np.log(seconds)))
-
-
-def test_the_history_counts_jobs_that_still_run() -> None:
-    ended(15, predicted_s=100.0, took_s=80.0)
-    ended(15, predicted_s=100.0, took_s=125.0)
-    assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)
-    for _ in range(30):
-        factories.job(state="running", started_s=NOW_S - 400.0, run_s=100.0, **BEST_EFFORT)
-    assert run_time_history(NOW_S).seconds["best_effort"].size == 30
-    # at least the mean of the logarithms of 30 runs of 100 s and 30 of 400 s
-    assert predicted_by_history(100.0) > (100.0 * 400.0) ** 0.5
-    Job.objects.filter(state="running").update(progress=0.5)  # ends after 800 s
-    # the mean of the logarithms of 30 runs of 100 s and 30 of 800 s
-    assert predicted_by_history(100.0) == pytest.approx((100.0 * 800.0) ** 0.5, rel=1e-3)
-
-
-def test_the_history_leaves_the_time_out_in_which_an_ended_job_was_suspended() -> None:
-    ended(30, predicted_s=100.0, took_s=500.0)
-    Job.objects.update(suspended_for_s=400.0)
-    assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)
-    assert run_time_history(NOW_S).seconds["best_effort"] == pytest.approx(100.0, rel=1e-3)
-
-
-def test_the_history_leaves_suspended_jobs_and_those_before_the_window_out() -> None:
-    ended(30, predicted_s=100.0, took_s=100.0)
-    fields: dict[str, Any] = {"state": "running", "run_s": 100.0, "progress": 0.5, **BEST_EFFORT}
-    factories.job(started_s=NOW_S - 400.0, suspended_s=NOW_S - 10.0, **fields)
-    factories.job(started_s=NOW_S - 7201.0, **fields)
-    assert predicted_by_history(100.0) == pytest.approx(100.0, rel=1e-3)
-
-
 def test_the_cluster_is_not_read_while_nothing_waits() -> None:
     build("a")
     follower = ClusterFollower()
     assert update_start_estimates(follower, np.random.default_rng(1)) == 0
     with pytest.raises(RuntimeError, match="call follow"):
         _ = follower.copy
-
-
-def test_a_start_that_was_not_predicted_is_no_part_of_the_coverage() -> None:
-    """One of four estimates has an interval, which holds the start."""
-    for p50_s in (NOW_S, None, None, None):
-        one = factories.job(state="running", name=f"j{StartEstimate.objects.count()}")
-        p5_s = p50_s and p50_s - 100.0
-        StartEstimate.objects.create(
-            job_id=one.id, kind="k", made_s=NOW_S - 100.0, ahead=0, p5_s=p5_s, p50_s=p50_s,
-            p90_s=p50_s, p95_s=p50_s, placed_s=NOW_S - 50.0, is_open=False,
-        )  # fmt: skip
-    (score,) = start_scores(None, now_s=NOW_S)
-    assert (score.count, score.unknown, score.covered, score.by_p90) == (1, 3, 1.0, 1.0)
-
-
-def test_the_queue_tells_gangs_whether_or_not_they_were_evaluated() -> None:
-    wide: dict[str, Any] = {"units_requested": 4, "state": "queued"}
-    factories.job(name="gang", gang=True, **wide)
-    factories.job(name="near", gang=False, constraints={"locality": "rack"}, **wide)
-    factories.job(name="apart", gang=False, constraints={"spread": "rack"}, **wide)
-    found = {each.name: each.is_gang for each in waiting_jobs(None).jobs}
-    assert found == {"gang": True, "near": True, "apart": False}
-
-
-def test_a_batch_job_that_needs_one_server_for_its_units_is_a_gang() -> None:
-    build("a", cores=4)
-    application = factories.application(kind="batch")
-    factories.profile(application)
-    job(application, 100, units_requested=3)
-    decide()
-    late = job(application, 10, units_requested=2, gang=False)
-    decide()
-    (shown,) = waiting_jobs(None).jobs
-    assert (shown.id, shown.units, shown.is_gang) == (late.id, 2, True)
-
-
-def test_a_job_that_its_quota_refuses_has_no_predicted_start() -> None:
-    _, second, _ = busy_server()
-    estimate()
-    assert [each.start_s is None for each in waiting_jobs(None).jobs] == [False, False]
-    Job.objects.filter(id=second.id).update(reason_code="QuotaExceeded")
-    second.refresh_from_db()
-    shown = {each.id: each for each in waiting_jobs(None).jobs}
-    of_second = shown.pop(second.id)
-    assert (of_second.start_s, of_second.latest_s, of_second.ahead) == (None, None, None)
-    assert current_estimate(second) is None
-    assert [each.start_s is None for each in shown.values()] == [False]
-
-
-def scored(error_s: float) -> None:
-    """Store the scores of jobs that waited longer than simulated by some seconds."""
-    for number in range(40):
-        one = factories.job(state="running", name=f"scored-{number}", placed_s=NOW_S - 1.0)
-        simulated, made_s = [10.0 * number] * 4, NOW_S - 6000.0
-        StartEstimate.objects.create(
-            job_id=one.id, kind="k", made_s=made_s, ahead=0, simulated_s=simulated,
-            placed_s=made_s + simulated[0] + error_s, is_open=False,
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("start_s", "latest_s"), [(NOW_S + 700.0, 700.0), (NOW_S - 1.0, 7000.0)], ids=["due", "late"]
-)
-def test_a_job_is_predicted_to_start_by_its_reserved_start_unless_that_is_late(
-    start_s: float, latest_s: float
-) -> None:
-    first, second, third = busy_server()
-    runs_for(first, 1000.0, 500.0)
-    scored(5000.0)
-    unit = ResourceUnit.objects.get()
-    Reservation.objects.create(
-        job_id=second.id, unit_ids=[unit.id], made_s=NOW_S, start_s=start_s, promised_s=start_s
-    )
-    estimate()
-    (found,), (other,) = estimates(second), estimates(third)
-    assert found.p50_s is not None
-    assert found.p90_s is not None
-    assert other.p50_s is not None
-    assert found.p50_s <= found.p90_s <= NOW_S + latest_s
-    assert (found.p90_s > NOW_S + 4000.0) is (start_s < NOW_S)
-    assert other.p50_s > NOW_S + 4000.0
