@@ -1,14 +1,11 @@
 """Rows for tests: each function saves one row, with plausible defaults for omitted fields."""
 
-import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from io import BytesIO
 from itertools import count
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from django.db import connection
@@ -48,11 +45,10 @@ from apps.inventory.selectors import newest_change
 from apps.operations.models import Operation
 from apps.profiling.core.measurements import MeasuredCell
 from apps.profiling.models import Measurement, ProfilingRun
-from apps.scheduling.models import Allocation, Decision, Shadow, ShadowDecision
+from apps.scheduling.models import Allocation, Decision
 from apps.testbed.core.pairs.rounds import Round, summary
 from apps.testbed.models import MeasuredPair
-from apps.workloads.core.archives import digest_of
-from apps.workloads.models import Application, Archive, Job, WaitingShape
+from apps.workloads.models import Application, Job, WaitingShape
 from tests.classification.core.profiles import profile as believed
 
 MOMENT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -316,18 +312,6 @@ def preemption_proposal(about: Job, *victims: Job, **values: Any) -> PreemptionP
     return PreemptionProposal.objects.create(job_id=about.pk, **{**defaults, **values})
 
 
-def shadow(policy: str = "random", **values: Any) -> Shadow:
-    """A shadow that runs."""
-    defaults: dict[str, Any] = {
-        "share": 0.5,
-        "code_version": "0.1.0",
-        "started_at": MOMENT,
-        "cursor_at": MOMENT,
-        "cursor_id": UUID(int=0),
-    }
-    return Shadow.objects.create(policy=policy, **{**defaults, **values})
-
-
 def measured_pair(
     first: str = "xz",
     second: str = "bzip2",
@@ -356,34 +340,6 @@ def measured_pair(
         "result": summary(rounds, (predicted, predicted), rejected=1),
     }  # fmt: skip
     return MeasuredPair.objects.create(first=first, second=second, **{**defaults, **values})
-
-
-def shadow_decision(
-    by: Shadow, of: Decision, *, job: float = 0.2, neighbours: float = -0.05, **values: Any
-) -> ShadowDecision:
-    """A live decision that a shadow has compared; both placed the job, on different servers."""
-    live = {"servers": ["srv-1"], "platforms": ["J"], "units": 1, "performance": 0.9,
-            "neighbours": 0.95, "reason": ""}  # fmt: skip
-    other = {**live, "servers": ["srv-2"], "performance": 0.9 - job,
-             "neighbours": 0.95 - neighbours}  # fmt: skip
-    defaults: dict[str, Any] = {
-        "batch_id": of.batch_id or of.pk,
-        "at": of.at,
-        "policy": of.policy,
-        "kind": "one unit",
-        "platform": "J",
-        "live_placed": True,
-        "shadow_placed": True,
-        "same_units": False,
-        "same_servers": False,
-        "same_platforms": True,
-        "job_regret": job,
-        "neighbour_regret": neighbours,
-        "difference": abs(job + neighbours),
-        "live": live,
-        "shadowed": other,
-    }
-    return ShadowDecision.objects.create(shadow=by, decision_id=of.pk, **{**defaults, **values})
 
 
 def allocation(
@@ -522,20 +478,3 @@ def cells(about: Application, *, run: ProfilingRun, seed: int = 2011) -> list[Me
     truth = application_truth(seed, about.name, about.kind, catalogue(names, seed=seed))
     runs = [ProbeRun.of(planned) for planned in run.plan["runs"]]
     return list(probe(truth, runs, np.random.default_rng(run.seed)).cells)
-
-
-def archive(files: Mapping[str, bytes]) -> Archive:
-    """A stored archive, not compressed."""
-    data = tar_of(files)
-    return Archive.objects.create(digest=digest_of(data), data=data)
-
-
-def tar_of(files: Mapping[str, bytes]) -> bytes:
-    """A tar file with files of these contents."""
-    raw = BytesIO()
-    with tarfile.open(fileobj=raw, mode="w") as tar:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size, info.mode = len(content), 0o644
-            tar.addfile(info, BytesIO(content))
-    return raw.getvalue()

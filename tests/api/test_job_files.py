@@ -15,8 +15,9 @@ from apps.workloads.models import Archive, Job
 from apps.workloads.services.retention import delete_archives, delete_ended_jobs
 from tests import factories
 from tests.api.conftest import Speak
+from tests.workloads import archives
 
-DATA = factories.tar_of({"main.sh": b"echo hello"})
+DATA = archives.tar_of({"main.sh": b"echo hello"})
 DIGEST = digest_of(DATA)
 TEXT = b64encode(DATA).decode()
 HOUR = timedelta(hours=1, seconds=1)
@@ -108,7 +109,7 @@ def test_nobody_gets_the_files_of_another_project(
 
 
 def test_an_archive_that_could_leave_the_directory_is_refused(api: APIClient) -> None:
-    text = b64encode(factories.tar_of({"../x": b""})).decode()
+    text = b64encode(archives.tar_of({"../x": b""})).decode()
     response = submit(api, text)
     (error,) = response.json()["errors"]
     assert (response.status_code, error["pointer"], error["code"]) == (

@@ -26,6 +26,7 @@ from tests.placement.front_world import preference_set
 from tests.placement.front_world import searched_front as a_front
 from tests.placement.rebalancing_world import plan_to_move
 from tests.rollback import rolled_back
+from tests.scheduling import shadow_rows
 from tests.testbed import lab_world
 
 
@@ -69,8 +70,8 @@ def world(db: None) -> dict[str, Any]:
     chosen = preference_set(operator, "night")
     in_force = activate(chosen.pk, message="m", expected=None, by=operator.pk)
     comparison = lab_world.finished(by=operator)
-    shadow = factories.shadow()
-    factories.shadow_decision(shadow, decision)
+    shadow = shadow_rows.shadow()
+    shadow_rows.shadow_decision(shadow, decision)
     waiting = factories.job("waits", priority=9)
     proposal = factories.preemption_proposal(waiting)
     return {

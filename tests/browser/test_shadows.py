@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Route, expect
 
 from apps.scheduling.models import Decision, Shadow
-from tests import factories
 from tests.browser.conftest import Site, Visitor, visitor_of
+from tests.scheduling import shadow_rows
 
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -17,8 +17,8 @@ def compared(site: Site) -> tuple[Shadow, Decision]:
     """A shadow that runs, and the live decision that it has compared."""
     decision = Decision.objects.filter(job=site.world.running).latest("at")
     Decision.objects.filter(pk=decision.pk).update(batch_id=uuid4(), position=0)
-    shadow = factories.shadow("expected", parameters={"spread": 0.0}, seen=9, decided=1)
-    factories.shadow_decision(shadow, decision, job=0.3, neighbours=-0.1)
+    shadow = shadow_rows.shadow("expected", parameters={"spread": 0.0}, seen=9, decided=1)
+    shadow_rows.shadow_decision(shadow, decision, job=0.3, neighbours=-0.1)
     return shadow, decision
 
 
@@ -70,7 +70,7 @@ def test_a_share_that_is_not_allowed_is_explained(visitor: Visitor) -> None:
 
 
 def test_progress_is_live(visitor: Visitor) -> None:
-    shadow = factories.shadow("random")
+    shadow = shadow_rows.shadow("random")
     page = visitor.visit(f"/shadows/{shadow.pk}/")
     expect(page.locator("#shadow-progress")).to_contain_text("0 live decisions seen")
     Shadow.objects.filter(pk=shadow.pk).update(seen=40, decided=12)

@@ -14,6 +14,7 @@ from apps.workloads.selectors import submission_of
 from tests import factories
 from tests.browser.chromium import NOTHING_LOADS
 from tests.browser.conftest import Visitor
+from tests.workloads import archives
 
 # ---- the shell ----
 
@@ -328,7 +329,7 @@ def test_a_job_that_is_submitted_again_keeps_its_command_and_its_labels(visitor:
         },
         units_requested=2,
         unit_memory_bytes=10**9,
-        files=factories.archive({"a": b"1"}),
+        files=archives.archive({"a": b"1"}),
     )
     page = visitor.visit(f"/submit/?again={job.id}")
     document = json.loads(page.locator("#raw").input_value())

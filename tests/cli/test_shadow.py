@@ -10,6 +10,7 @@ from apps.scheduling.models import Shadow
 from controlplane.cli.errors import Exit
 from tests import factories
 from tests.cli.conftest import Berth
+from tests.scheduling import shadow_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,10 +41,10 @@ def test_a_shadow_is_started_listed_and_stopped(berth: Berth) -> None:
 
 def test_a_shadow_is_shown_with_its_most_different_decisions(berth: Berth) -> None:
     factories.cluster()
-    shadow = factories.shadow(seen=9, decided=5, dropped=2, share=0.004)
+    shadow = shadow_rows.shadow(seen=9, decided=5, dropped=2, share=0.004)
     near, far = (factories.decision(factories.job()) for _ in range(2))
-    factories.shadow_decision(shadow, near, job=0.01, neighbours=0.0)
-    factories.shadow_decision(shadow, far, job=0.3, neighbours=-0.1)
+    shadow_rows.shadow_decision(shadow, near, job=0.01, neighbours=0.0)
+    shadow_rows.shadow_decision(shadow, far, job=0.3, neighbours=-0.1)
     out = berth("shadow", "show", str(shadow.pk), "--decisions", "1")[1]
     lines = [line.split() for line in out.splitlines()]
     assert ["share", "0.4%"] in lines
@@ -51,7 +52,8 @@ def test_a_shadow_is_shown_with_its_most_different_decisions(berth: Berth) -> No
     assert ["all", "2", "0%", "0%", "100%", "+0.1050", "+0.1550", "-0.0500"] in lines
     assert [str(far.pk), "one", "unit", "srv-1", "srv-2", "0.2"] in lines
     assert str(near.pk) not in out
-    factories.shadow_decision(shadow, factories.decision(factories.job()), job=0.0, neighbours=0.0)
+    gone = factories.decision(factories.job())
+    shadow_rows.shadow_decision(shadow, gone, job=0.0, neighbours=0.0)
     whole = berth("shadow", "show", str(shadow.pk))[1].splitlines()
     assert sum("srv-2" in line for line in whole) == 2  # the third has no regret
     found = json.loads(berth("shadow", "show", str(shadow.pk), "--json")[1])
@@ -61,7 +63,7 @@ def test_a_shadow_is_shown_with_its_most_different_decisions(berth: Berth) -> No
 
 def test_a_shadow_whose_policy_failed_is_shown_with_the_error(berth: Berth) -> None:
     error = "the policy theirs failed with OSError: no model file"
-    shadow = factories.shadow("theirs", ended_at=factories.MOMENT, end="failed", error=error)
+    shadow = shadow_rows.shadow("theirs", ended_at=factories.MOMENT, end="failed", error=error)
     lines = [
         " ".join(line.split()) for line in berth("shadow", "show", str(shadow.pk))[1].splitlines()
     ]

@@ -23,6 +23,7 @@ from tests import factories
 from tests.api.cluster import build_cluster, place
 from tests.cli.conftest import Berth, working
 from tests.execution.miss_world import missed
+from tests.workloads import archives
 
 
 @pytest.fixture
@@ -422,7 +423,7 @@ def test_a_directory_or_an_archive_is_sent_with_a_command(berth: Berth, tmp_path
     (folder / "data/in").write_text("hello")
     (folder / "main.sh").write_text("cat data/in")
     (folder / "main.sh").chmod(0o755)
-    archive.write_bytes(factories.tar_of({"main.sh": b"true"}))
+    archive.write_bytes(archives.tar_of({"main.sh": b"true"}))
     stored = []
     for path in (folder, archive, folder):
         code, out, _ = berth("submit", "--files", str(path), "--", "./main.sh")

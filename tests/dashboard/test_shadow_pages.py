@@ -13,6 +13,7 @@ from apps.dashboard.selectors.shadows import try_query
 from apps.scheduling.core.records.shadow_summary import Estimate, Summary
 from apps.scheduling.models import Decision, Shadow
 from tests import factories
+from tests.scheduling import shadow_rows
 
 NONE = Estimate(None, None, None)
 ONE = Estimate(1.0, 0.96, 1.0)
@@ -105,8 +106,8 @@ def test_without_shadows_the_page_says_what_they_are_for(operator: Client) -> No
 
 
 def test_the_list_shows_state_and_counters(operator: Client) -> None:
-    factories.shadow("random", seen=1200, decided=300, dropped=7)
-    factories.shadow(
+    shadow_rows.shadow("random", seen=1200, decided=300, dropped=7)
+    shadow_rows.shadow(
         "expected", parameters={"spread": 0.0}, ended_at=timezone.now(), end="stopped"
     )
     text = operator.get("/shadows/").content.decode()
@@ -118,18 +119,18 @@ def test_the_list_shows_state_and_counters(operator: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/shadows/", "/shadows/{}/"])
 def test_a_small_share_has_a_decimal(path: str, operator: Client) -> None:
-    shadow = factories.shadow(share=0.004)
+    shadow = shadow_rows.shadow(share=0.004)
     assert ">0.4 %<" in operator.get(path.format(shadow.pk)).content.decode()
 
 
 def test_a_shadow_is_shown_with_its_finding_and_its_most_different_decisions(
     operator: Client,
 ) -> None:
-    shadow = factories.shadow("expected", parameters={"spread": 0.0}, seen=40, decided=3)
+    shadow = shadow_rows.shadow("expected", parameters={"spread": 0.0}, seen=40, decided=3)
     near, far, gone = decided("near-job"), decided("far-job"), decided("gone-job")
-    factories.shadow_decision(shadow, near, job=0.0, neighbours=0.0, same_servers=True)
-    factories.shadow_decision(shadow, far, job=0.3, neighbours=-0.1)
-    factories.shadow_decision(shadow, gone, job=0.1, neighbours=0.0)
+    shadow_rows.shadow_decision(shadow, near, job=0.0, neighbours=0.0, same_servers=True)
+    shadow_rows.shadow_decision(shadow, far, job=0.3, neighbours=-0.1)
+    shadow_rows.shadow_decision(shadow, gone, job=0.1, neighbours=0.0)
     gone.delete()
     response = operator.get(f"/shadows/{shadow.pk}/")
     text = response.content.decode()
@@ -144,7 +145,7 @@ def test_a_shadow_is_shown_with_its_finding_and_its_most_different_decisions(
 
 
 def test_an_ended_shadow_says_why(operator: Client) -> None:
-    shadow = factories.shadow(ended_at=timezone.now() - timedelta(hours=2), end="full")
+    shadow = shadow_rows.shadow(ended_at=timezone.now() - timedelta(hours=2), end="full")
     text = operator.get(f"/shadows/{shadow.pk}/").content.decode()
     assert "it has compared the largest number of decisions" in text
     assert "data-shadow" not in text
@@ -153,7 +154,7 @@ def test_an_ended_shadow_says_why(operator: Client) -> None:
 
 def test_a_shadow_whose_policy_failed_shows_the_error(operator: Client) -> None:
     error = "the policy theirs failed with KeyError: 'rack-7'"
-    shadow = factories.shadow("theirs", ended_at=timezone.now(), end="failed", error=error)
+    shadow = shadow_rows.shadow("theirs", ended_at=timezone.now(), end="failed", error=error)
     text = operator.get(f"/shadows/{shadow.pk}/").content.decode()
     assert "Reason: its policy failed. The error: the policy theirs failed" in text
 

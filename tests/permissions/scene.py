@@ -31,7 +31,9 @@ from tests import factories
 from tests.permissions.rules import WITHOUT_SESSION, Who
 from tests.placement import rebalancing_world as world
 from tests.placement.front_world import searched_front
+from tests.scheduling import shadow_rows
 from tests.testbed import lab_world
+from tests.workloads import archives
 
 MARKER: Final = "zq-secret"  # in every text of the project
 APPLICATION: Final = "shared-app"
@@ -211,7 +213,7 @@ def _running_job(
         labels={"team": f"{MARKER}-label"},
         annotations={"note": f"{MARKER}-note"},
         reason_message=f"{MARKER}-reason",
-        files=factories.archive({f"{MARKER}-file": b"of the project"}),
+        files=archives.archive({f"{MARKER}-file": b"of the project"}),
     )
     source, target = servers[0], servers[2]
     candidates = [factories.candidate(source, verdict="chosen"), factories.candidate(target)]
@@ -291,8 +293,8 @@ def _shared_objects(
     )  # fmt: skip
     comparison = lab_world.comparison(by=operator, name=f"{MARKER}-comparison")
     pair = factories.measured_pair()
-    shadow = factories.shadow()
-    factories.shadow_decision(shadow, Decision.objects.filter(job=job).latest("at"))
+    shadow = shadow_rows.shadow()
+    shadow_rows.shadow_decision(shadow, Decision.objects.filter(job=job).latest("at"))
     return {
         "shadows": str(shadow.pk),
         "scenarios": str(comparison.scenario_id),

@@ -22,7 +22,7 @@ from apps.scheduling.services.shadow_turns import ShadowWorker
 from apps.scheduling.services.shadows import prune_shadows, stop_shadow
 from tests import factories
 from tests.api.schema import check_answer
-from tests.scheduling import policies_that_fail
+from tests.scheduling import policies_that_fail, shadow_rows
 from tests.scheduling.shadow_world import (
     AT_ONCE,
     decide,
@@ -230,7 +230,7 @@ def test_an_invalid_request_is_refused(settings: Settings) -> None:
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.SUBMITTER])
 def test_shadows_are_for_operators(role: Role) -> None:
-    shadow, client = factories.shadow(), client_of(role)
+    shadow, client = shadow_rows.shadow(), client_of(role)
     address = f"/api/v1/shadows/{shadow.pk}/"
     reads = [client.get(path).status_code for path in
              ("/api/v1/shadows/", address, f"{address}decisions/")]  # fmt: skip

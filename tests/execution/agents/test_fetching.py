@@ -14,10 +14,10 @@ from apps.execution.backends.agent.machine import Machine
 from apps.execution.backends.agent.tasks import Tasks
 from apps.execution.core.agent.wire import LOST
 from apps.workloads.core.archives import digest_of
-from tests import factories
 from tests.execution.agents.conftest import eventually
+from tests.workloads import archives
 
-ARCHIVE = factories.tar_of({"a": b"1"})
+ARCHIVE = archives.tar_of({"a": b"1"})
 ORDER = {
     "launch": 7, "job": "j", "name": "n", "is_running": False, "stop": False, "cores": [0],
     "memory_bytes": 2**20, "command": ["true"], "files": digest_of(ARCHIVE),

@@ -20,9 +20,10 @@ from apps.workloads.services import cancel_jobs
 from tests import factories
 from tests.execution.agents.conftest import Site, eventually
 from tests.execution.agents.test_credentials import launched, registered, sync
+from tests.workloads import archives
 
 TREE = {"main.sh": b'echo "$(cat data/in) in $PWD"', "data/in": b"hello"}
-DATA = factories.tar_of(TREE)
+DATA = archives.tar_of(TREE)
 
 
 def submitted(site: Site, *command: str) -> Job:
@@ -78,7 +79,7 @@ def test_files_other_than_those_of_the_job_are_not_unpacked(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.machine("box-1")
-    forged = factories.tar_of({"main.sh": b"echo forged"})
+    forged = archives.tar_of({"main.sh": b"echo forged"})
     monkeypatch.setattr("apps.execution.api.agent_views.archive_for", lambda *_: forged)
     job = site.done(submitted(site, "sh", "main.sh"))
     assert (job.state, job.exit_code) == ("failed", 127)
@@ -93,7 +94,7 @@ def ask(caller: Any, launch: int) -> Any:
 def test_an_agent_gets_the_files_of_its_own_orders_only() -> None:
     factories.cluster()
     mine, other = registered("box-1"), registered("box-2")
-    with_files = launched(Server.objects.get(name="box-2"), files=factories.archive(TREE))
+    with_files = launched(Server.objects.get(name="box-2"), files=archives.archive(TREE))
     without = launched(Server.objects.get(name="box-2"))
     assert ask(mine, with_files.pk).status_code == 404
     assert ask(other, without.pk).status_code == 404
@@ -109,7 +110,7 @@ def test_an_agent_gets_the_files_of_its_own_orders_only() -> None:
 def test_a_fenced_agent_gets_no_files() -> None:
     factories.cluster()
     caller = registered()
-    launch = launched(Server.objects.get(name="box-1"), files=factories.archive(TREE))
+    launch = launched(Server.objects.get(name="box-1"), files=archives.archive(TREE))
     ServerAgent.objects.update(epoch=2)
     assert ask(caller, launch.pk).status_code == 409
 
@@ -118,7 +119,7 @@ def test_a_fenced_agent_gets_no_files() -> None:
 def test_an_agent_that_is_too_old_for_files_gets_no_such_order() -> None:
     factories.cluster()
     caller = registered()
-    launch = launched(Server.objects.get(name="box-1"), files=factories.archive(TREE))
+    launch = launched(Server.objects.get(name="box-1"), files=archives.archive(TREE))
     plain = launched(Server.objects.get(name="box-1"))
     ServerAgent.objects.update(facts={"protocol": 2})
     (order,) = sync(caller).json()["orders"]
@@ -146,7 +147,7 @@ def test_modes_and_links_are_unpacked(tmp_path: Path) -> None:
 
 def test_nothing_is_written_of_an_archive_that_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError):
-        unpack(factories.tar_of({"a": b"", "../b": b""}), tmp_path)
+        unpack(archives.tar_of({"a": b"", "../b": b""}), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

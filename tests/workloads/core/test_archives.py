@@ -13,7 +13,7 @@ from apps.common.core.errors import InvalidInputError
 from apps.workloads.core import archives
 from apps.workloads.core.archives import Archive, ArchiveError, Kind, Member, members
 from apps.workloads.core.spec import parse_job
-from tests.factories import tar_of
+from tests.workloads.archives import tar_of
 
 
 def packed(*entries: tuple[str, bytes, Any]) -> bytes:
