@@ -2,9 +2,10 @@
 
 S servers. Servers that one claim concerns are a group; claims that share a server share a group.
 A project may borrow the free units outside all groups, and of each group those that other projects
-do not claim.
+do not claim. If several claims share a group, this holds for the servers of each of them too.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,12 +30,19 @@ class _Group:
     claims : units that each project claims
     covered : of them, those that its jobs have taken; others count its claim as it was
     free : units that nobody has taken but against a claim
+    parts : the claims of the same servers, for each set of them; empty if there is only one
     """
 
     servers: Bools
     claims: dict[UUID, int]
+    parts: list["_Group"] = field(default_factory=list)
     covered: dict[UUID, int] = field(default_factory=dict)
     free: int = 0
+
+    @property
+    def singles(self) -> list["_Group"]:
+        """The groups of claims of the same servers."""
+        return self.parts or [self]
 
     def claimed(self, project: UUID) -> int:
         """Return the units that other projects claim."""
@@ -53,10 +61,31 @@ class _Group:
 
 
 class _Room(NamedTuple):
-    """Units of a group that others claim, and those that a project may borrow if they do."""
+    """Units of a group that others claim, and those that a project may borrow if they do.
+
+    ``parts`` : those that it may borrow of each part; infinite if it claims the part itself
+    """
 
     claimed: int
     units: int
+    parts: tuple[float, ...] = ()
+
+    def holds(self, size: int, usable: "_Usable") -> bool:
+        """Return whether a job of some units leaves others what they claim, wherever it runs."""
+        return not self.claimed or (
+            self.units >= min(size, usable.units)
+            and all(
+                room >= min(size, units)
+                for room, units in zip(self.parts, usable.parts, strict=True)
+            )
+        )
+
+
+class _Usable(NamedTuple):
+    """Units that a job can use in a group, and in each of its parts."""
+
+    units: int
+    parts: tuple[int, ...] = ()
 
 
 class OpenUnits(NamedTuple):
@@ -88,8 +117,9 @@ class ClaimedServers:
         self._group_of = np.full(servers.free.size, len(groups))  # the last: outside all of them
         for i, group in enumerate(groups):
             self._group_of[group.servers] = i
-            group.free = int(servers.free[group.servers].sum())
-        self._units: dict[tuple[object, ...], tuple[list[int], list[int]]] = {}
+            for each in (group, *group.parts):
+                each.free = int(servers.free[each.servers].sum())
+        self._units: dict[tuple[object, ...], tuple[list[_Usable], list[_Usable]]] = {}
         self._pools: dict[tuple[int, ...], Pool] = {}
 
     def loan(self, project: UUID, request: Request) -> Loan:
@@ -100,14 +130,12 @@ class ClaimedServers:
         not refused for the claims, if servers are left to it: it waits for these.
         """
         usable, held = self._units_for(request)
-        rooms = [_Room(group.claimed(project), group.room(project)) for group in self._groups] + [
-            _Room(0, 0)
-        ]
-        claimed = sum(each.claimed for each, units in zip(rooms, held, strict=True) if units)
-        free = sum(usable)
+        rooms = [*(_room(group, project) for group in self._groups), _Room(0, 0)]
+        claimed = sum(room.claimed for room, each in zip(rooms, held, strict=True) if each.units)
+        free = sum(each.units for each in usable)
         if free < request.min_units:
             units, groups = request.units, _lent(rooms, request.units, held)
-            if sum(held[i] for i in groups) < request.min_units:
+            if sum(held[i].units for i in groups) < request.min_units:
                 units = 0
         else:
             units, groups = _most_units(request, rooms, usable)
@@ -116,9 +144,11 @@ class ClaimedServers:
     def take(self, project: UUID, request: Request) -> None:
         """Count the units of a job as taken in each group that it may use."""
         for group, usable in zip(self._groups, self._units_for(request)[0], strict=False):
-            group.take(project, min(request.units, usable))
+            group.take(project, min(request.units, usable.units))
+            for part, units in zip(group.parts, usable.parts, strict=True):
+                part.take(project, min(request.units, units))
 
-    def _units_for(self, request: Request) -> tuple[list[int], list[int]]:
+    def _units_for(self, request: Request) -> tuple[list[_Usable], list[_Usable]]:
         """Return the free units that a job may use in each group and outside, and all units.
 
         O(S) for the first of equal constraints.
@@ -134,9 +164,10 @@ class ClaimedServers:
             )
         return self._units[key]
 
-    def _sums(self, units: Ints) -> list[int]:
+    def _sums(self, units: Ints) -> list[_Usable]:
         sums = np.bincount(self._group_of, units, len(self._groups) + 1)
-        return sums.astype(np.int64).tolist()
+        parts = [tuple(int(units[p.servers].sum()) for p in g.parts) for g in self._groups]
+        return [*map(_Usable, sums.astype(np.int64).tolist(), [*parts, ()])]
 
     def _pool(self, groups: Sequence[int]) -> Pool | None:
         if len(groups) > len(self._groups):
@@ -147,26 +178,32 @@ class ClaimedServers:
         return self._pools[key]
 
 
-def _lent(rooms: Sequence[_Room], size: int, most: Sequence[int]) -> list[int]:
+def _room(group: _Group, project: UUID) -> _Room:
+    parts = (p.room(project) if p.claimed(project) else math.inf for p in group.parts)
+    return _Room(group.claimed(project), group.room(project), tuple(parts))
+
+
+def _lent(rooms: Sequence[_Room], size: int, most: Sequence[_Usable]) -> list[int]:
     """Return the groups that a job of some units may use: at most ``most`` in each."""
     return [
         i
-        for i, (room, units) in enumerate(zip(rooms, most, strict=True))
-        if not room.claimed or room.units >= min(size, units)
+        for i, (room, usable) in enumerate(zip(rooms, most, strict=True))
+        if room.holds(size, usable)
     ]
 
 
 def _most_units(
-    request: Request, rooms: Sequence[_Room], usable: Sequence[int]
+    request: Request, rooms: Sequence[_Room], usable: Sequence[_Usable]
 ) -> tuple[int, list[int]]:
     """Return the most units that a job may borrow, and the groups in which it may."""
     sizes = {request.units}
     if not request.is_whole:
-        sizes |= {each.units for each in rooms if 0 < each.units < request.units}
+        found = {units for room in rooms for units in (room.units, *room.parts)}
+        sizes |= {int(units) for units in found if 0 < units < request.units}
     best, chosen = 0, list[int]()
     for size in sorted(sizes, reverse=True):
         groups = _lent(rooms, size, usable)
-        units = min(size, sum(usable[i] for i in groups))
+        units = min(size, sum(usable[i].units for i in groups))
         if units > best:
             best, chosen = units, groups
     return best, chosen
@@ -194,10 +231,22 @@ def claimed_servers(
             return None
         shared = [group for group in groups if (group.servers & usable).any()]
         groups = [group for group in groups if group not in shared]
-        merged = {k: units for group in shared for k, units in group.claims.items()}
-        masks = [usable, *(group.servers for group in shared)]
-        groups.append(_Group(np.logical_or.reduce(masks), {**merged, key: each.claimed}))
+        own = _Group(usable, {key: each.claimed})
+        groups.append(_merged([own, *(one for group in shared for one in group.singles)]))
     return ClaimedServers(groups, servers, facts) if groups else None
+
+
+def _merged(singles: Sequence[_Group]) -> _Group:
+    """Return one group of the servers of all; those with the same servers are one part."""
+    parts: dict[bytes, _Group] = {}
+    for each in singles:
+        part = parts.setdefault(each.servers.tobytes(), _Group(each.servers, {}))
+        part.claims.update(each.claims)
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    claims = {key: units for part in parts.values() for key, units in part.claims.items()}
+    servers = np.logical_or.reduce([part.servers for part in parts.values()])
+    return _Group(servers, claims, [*parts.values()])
 
 
 def _usable_by(needs: Collection[Needs], facts: TopologyFacts) -> Bools:

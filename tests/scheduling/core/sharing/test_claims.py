@@ -73,6 +73,27 @@ def test_a_borrower_uses_all_servers_that_the_claiming_jobs_cannot(
     assert (loan.units, on(loan.pool)) == (2, servers)
 
 
+def test_claims_that_share_servers_keep_the_units_of_their_own_servers() -> None:
+    """The free units of a and b together cover both claims and a job, those of a do not."""
+    standings = {A: claiming(1, needs("a")), B: claiming(1, needs("b"))}
+    lenders = turn(standings, (0, 1, 2, 0, 0))
+    assert lenders is not None
+    assert lenders.loan(BORROWER, request(1, labels=frozenset({"a"}))).units == 0
+    assert lenders.loan(A, request(1, labels=frozenset({"a"}))).units == 1
+    equal = turn({**standings, C: claiming(1, needs("a"))}, (1, 1, 4, 0, 0))
+    assert equal is not None
+    assert equal.loan(BORROWER, request(1, labels=frozenset({"a"}))).units == 0
+    assert equal.loan(BORROWER, request(1, labels=frozenset({"b"}), excluded=frozenset({1}))).units
+    wide = turn(standings, (2, 1, 2, 0, 0))
+    assert wide is not None
+    job = request(1, labels=frozenset({"a"}))
+    assert wide.loan(BORROWER, job).units == 1
+    wide.take(BORROWER, job)
+    assert wide.loan(BORROWER, job).units == 1
+    wide.take(BORROWER, job)
+    assert wide.loan(BORROWER, job).units == 0
+
+
 def test_unclaimed_units_of_claimed_servers_are_lent() -> None:
     lenders = turn({A: claiming(3, needs("a"))}, (4, 1, 0, 0, 0))
     assert lenders is not None
@@ -94,9 +115,14 @@ def test_claims_that_share_a_server_count_together() -> None:
     claims = {A: claiming(2, needs("a")), B: claiming(2, needs("b"))}
     lenders = turn(claims, (4, 0, 4, 0, 0))
     assert lenders is not None
-    assert lenders.loan(BORROWER, request(4, gang=True)).units == 4
-    assert lenders.loan(BORROWER, request(5, gang=True)).units == 0
-    assert lenders.loan(A, request(6, gang=True)).units == 6, "its own claim does not bind it"
+    assert lenders.loan(BORROWER, request(2, gang=True)).units == 2
+    assert lenders.loan(BORROWER, request(3, gang=True)).units == 0, "it could take three of a"
+    of_a = request(4, gang=True, labels=frozenset({"a"}))
+    assert lenders.loan(BORROWER, of_a).units == 0
+    assert lenders.loan(A, of_a).units == 4, "its own claim does not bind it"
+    crowded = turn({A: claiming(3, needs("a")), B: claiming(3, needs("b"))}, (0, 4, 0, 0, 0))
+    assert crowded is not None
+    assert crowded.loan(BORROWER, request(1)).units == 0, "both claims are of the same units"
 
 
 def test_units_that_a_job_takes_are_lent_once() -> None:
