@@ -139,7 +139,7 @@ def test_a_failure_to_apply_leaves_the_record_and_stops_nothing(
     turn()
     ((state, _, message),) = proposals()
     assert state == "withdrawn"
-    assert "Read the preview again" in message
+    assert "Check the new preview" in message
     assert (stopping(), Reservation.objects.count()) == ([], 0)
 
 

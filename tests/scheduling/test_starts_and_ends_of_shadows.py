@@ -160,7 +160,7 @@ def test_few_shadows_run_at_once(settings: Settings) -> None:
     settings.MAX_SHADOWS = 2
     first = started("random")
     started("tarcil")
-    with pytest.raises(ConflictError, match="allows 2 at once"):
+    with pytest.raises(ConflictError, match="At most 2 shadow policies run at once"):
         started("slot_rr")
     stop_shadow(first.pk, by=None)
     started("slot_rr")
