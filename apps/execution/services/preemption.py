@@ -357,7 +357,7 @@ def _require_free(found: Preemption) -> None:
     freed = {unit for victim in found.victims for held in victim.job.held for unit in held.units}
     free = [unit for unit in found.kept if unit not in freed]
     if any(owner is not None for owner in lock_units(free).values()):
-        msg = "Another job has taken a free unit. Read the preview again."
+        msg = "Another job has taken a free unit. Check the new preview."
         raise ConflictError(msg)
 
 
