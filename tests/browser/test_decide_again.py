@@ -42,9 +42,7 @@ ANSWERS: dict[str, Any] = {
     "flips": {
         "server": "s-02",
         "is_chosen": False,
-        "flips": [
-            {"change": {"without_servers": ["s-01"]}, "effect": "if this server had no free unit"}
-        ],
+        "flips": [{"change": {"without_servers": ["s-01"]}, "effect": "if s-01 had no free unit"}],
     },
 }
 

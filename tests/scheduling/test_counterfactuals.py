@@ -427,7 +427,7 @@ def test_flips_of_a_named_server() -> None:
     body = client.get(address, {"server": "a"}).json()
     check_answer("/api/v1/decisions/{decision_id}/flips/", "get", 200, body)
     assert (body["decision"], body["server"]) == (str(decision.pk), "a")
-    assert {"change": {"without_servers": ["b"]}, "effect": "if this server had no free unit"} in (
+    assert {"change": {"without_servers": ["b"]}, "effect": "if b had no free unit"} in (
         body["flips"]
     )
     assert client.get(address, {"server": "zz"}).status_code == 404

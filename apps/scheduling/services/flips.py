@@ -91,10 +91,9 @@ def _by_exclusion(situation: Situation, wanted: int) -> Iterator[Flip]:
         request = replace(situation.request, excluded=situation.request.excluded | out)
         chosen = _chosen(situation, request)
         if wanted in chosen:
-            change = {"without_servers": sorted(names[server] for server in out)}
-            count = len(out)
-            yield Flip(change, f"if {'this server' if count == 1 else f'these {count} servers'}"
-                       " had no free unit")  # fmt: skip
+            left_out = sorted(names[server] for server in out)
+            which = left_out[0] if len(out) == 1 else f"these {len(out)} servers"
+            yield Flip({"without_servers": left_out}, f"if {which} had no free unit")
             return
         if not chosen:
             return

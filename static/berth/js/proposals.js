@@ -5,7 +5,13 @@ import { grouped } from "./format.js";
 import { problemText, toast } from "./notices.js";
 import { refreshRegions } from "./regions.js";
 
-const COLUMNS = [["Job"], ["Units", "num"], ["Lost, unit-seconds", "num"], ["Its target"], ["Why it was chosen"]];
+const COLUMNS = [
+  ["Job"],
+  ["Units", "num"],
+  ["Lost when proposed, unit-seconds", "num"],
+  ["Its target"],
+  ["Why it was chosen"],
+];
 
 let shown = null; // the proposal in the dialog
 
