@@ -184,7 +184,7 @@ def test_a_preview_whose_victims_have_changed_is_not_applied() -> None:
         preempt(job.id, basis)
     assert counts() == before
     other = low([0, 1, 2, 3], "other")
-    with pytest.raises(ConflictError, match="Read the preview again"):
+    with pytest.raises(ConflictError, match="Check the new preview"):
         preempt(job.id, basis)
     assert not launch_of(other).cancel_requested
     assert not Reservation.objects.exists()
@@ -291,7 +291,7 @@ def test_a_victim_that_ends_after_the_choice_is_not_stopped(
     found = preview_preemption(job.id)
     monkeypatch.setattr(preemption, "preview_preemption", lambda _: found)
     end(victim)
-    with pytest.raises(ConflictError, match="Read the preview again"):
+    with pytest.raises(ConflictError, match="Check the new preview"):
         preempt(job.id, found.basis)
     assert not Reservation.objects.exists()
 
@@ -305,7 +305,7 @@ def test_units_of_a_server_that_closes_after_the_choice_are_not_reserved(
     found = preview_preemption(job.id)
     monkeypatch.setattr(preemption, "preview_preemption", lambda _: found)
     put("a", ServerState.DRAINING)
-    with pytest.raises(ConflictError, match="Read the preview again"):
+    with pytest.raises(ConflictError, match="Check the new preview"):
         preempt(job.id, found.basis)
     assert not launch_of(victim).cancel_requested
 
@@ -321,7 +321,7 @@ def test_units_that_are_reserved_after_the_choice_are_not_taken(
     Reservation.objects.create(
         job_id=gang.id, unit_ids=found.kept, made_s=NOW_S, start_s=NOW_S, promised_s=NOW_S
     )
-    with pytest.raises(ConflictError, match="Read the preview again"):
+    with pytest.raises(ConflictError, match="Check the new preview"):
         preempt(job.id, found.basis)
     assert not launch_of(victim).cancel_requested
 

@@ -65,8 +65,9 @@ JOIN accounts_project p ON p.id = j.project_id
 JOIN workloads_application a ON a.id = j.application_id
 LEFT JOIN workloads_waitingshape s ON s.id = j.shape_id
 LEFT JOIN scheduling_reservation r ON r.job_id = j.id
-LEFT JOIN workloads_batch b
-    ON b.id = j.batch_id AND j.reason = '{Reason.WAITING_FOR_ARRAY.value}'
+LEFT JOIN LATERAL (
+    SELECT id, name, array_limit FROM workloads_batch
+    WHERE id = j.batch_id AND j.reason = '{Reason.WAITING_FOR_ARRAY.value}' LIMIT 1) b ON true
 ORDER BY j.p50_s, j.held, j.created_at, j.array_index, j.id
 """  # noqa: S608 - constants
 _COUNTS: Final = f"""
