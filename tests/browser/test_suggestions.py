@@ -68,3 +68,30 @@ def test_the_field_in_which_one_types_is_left_alone(visitor: Visitor) -> None:
     expect(page.locator("#usual")).to_contain_text("Filled in: the target of its last job.")
     expect(field).to_have_value(before)
     assert before != "1800"
+
+
+def test_targets_are_offered_only_for_the_work_that_they_were_computed_for(
+    visitor: Visitor,
+) -> None:
+    usual = {
+        "target": {"kind": "completion_time", "seconds": 600},
+        "input_bytes": 130_000_000,
+        "tasks": 1,
+        "duration_seconds": None,
+        "units": None,
+        "reason": "",
+        "suggestions": [{"text": "done within 7 s", "target": {"seconds": 7}, "reason": "r"}],
+    }
+    page = visitor.visit("/submit/")
+    page.route("**/submit/usual.json*", lambda route: route.fulfill(json=usual))
+    page.get_by_label("Application", exact=True).fill("grows")
+    page.keyboard.press("Tab")
+    offer = page.get_by_role("button", name="Set target: done within 7 s")
+    expect(offer).to_be_visible()
+    page.get_by_label("Tasks").fill("9000")
+    expect(offer).to_be_hidden()
+    expect(page.locator("#usual")).to_be_hidden()
+    page.get_by_label("Tasks").fill("1")
+    expect(offer).to_be_visible()
+    page.get_by_label("Input", exact=True).fill("4000")
+    expect(offer).to_be_hidden()

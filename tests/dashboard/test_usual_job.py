@@ -95,7 +95,10 @@ def test_the_best_prediction_is_suggested_with_its_platform() -> None:
     usual = usual_job([past()], "analytics")
     (suggestion,) = suggested_targets([], usual, grid([[500.0, np.nan], [300.0, np.inf]]))
     assert suggestion.target == {"kind": "completion_time", "seconds": 330.0}
-    assert suggestion.reason.endswith("90 % confidence for 2 units of A, its best platform")
+    assert suggestion.reason == (
+        "its profile predicts this for 10 GB and 8 tasks with 90 % confidence"
+        " on 2 units of A, its best platform"
+    )
 
 
 def test_units_that_help_little_are_not_suggested() -> None:
@@ -110,6 +113,7 @@ def test_a_rate_is_rounded_down() -> None:
     usual = usual_job([past(target)], "single_node")
     (suggestion,) = suggested_targets([], usual, grid([[1e9, 2.35e9], [1e9, 1e9]], is_rate=True))
     assert suggestion.target == {"kind": "ips", "ips": 2.1e9}
+    assert suggestion.reason.startswith("its profile predicts this with 90 % confidence")
 
 
 def test_an_impossible_job_and_best_effort_suggest_nothing() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from apps.dashboard.core.formats import plural, target_text
+from apps.dashboard.core.formats import byte_size, plural, target_text
 from apps.scheduling.core.sizing.feasibility import Feasibility
 
 Value = TypeVar("Value")
@@ -190,10 +190,17 @@ def _predicted(usual: UsualJob, grid: Feasibility) -> SuggestedTarget | None:
     row = int(np.argmax(near))  # the fewest units
     target = _with_value(usual.target, float(on_best[row]))
     reason = (
-        "its profile predicts this with 90 % confidence for"
+        f"its profile predicts this{_of_work(usual)} with 90 % confidence on"
         f" {plural(int(grid.sizes[row]), 'unit')} of {grid.platforms[column]}, its best platform"
     )
     return SuggestedTarget(target_text(dict(target)), target, reason)
+
+
+def _of_work(usual: UsualJob) -> str:
+    """Name the work of a job that ends, on which its completion time depends."""
+    if usual.target["kind"] != "completion_time":
+        return ""
+    return f" for {byte_size(usual.input_bytes)} and {plural(usual.tasks, 'task')}"
 
 
 _VALUES: Final = {"completion_time": "seconds", "throughput_latency": "latency_seconds"}

@@ -83,6 +83,9 @@ function inputBytes() {
   return typeof input === "number" ? Math.round(input) : input;
 }
 
+/* The input and the tasks of the job in the form; empty fields have the values of the API. */
+export const workInForm = () => ({ bytes: inputBytes() ?? 0, tasks: numberIn("tasks") ?? 1 });
+
 /* The top share as a rank threshold: the top 20 % are the ranks from 0.8. */
 function guarantee() {
   const top = numberIn("top_percent");

@@ -1,14 +1,18 @@
 /* The form follows the application: its usual job fills the fields without focus that were not edited by hand, and
-   sensible targets are offered with their reasons. */
+   sensible targets are offered with their reasons, while the form has the work that they were computed for. */
 import { byId, element } from "../dom.js";
-import { fillTarget, fillWork, form } from "./form.js";
+import { fillTarget, fillWork, form, workInForm } from "./form.js";
 
 const edited = new Set(); // names of fields edited by hand
 let requests = 0; // only the answer to the last one is used
+let offered = null; // the usual job whose targets are offered
 
 /* Call `changed` after the form was filled, and `use` with an offered target that is to be used. */
 export function followApplication(application, use, changed) {
-  form.addEventListener("input", ({ target }) => edited.add(target.name));
+  form.addEventListener("input", ({ target }) => {
+    edited.add(target.name);
+    showTargetsOfWork();
+  });
   form.application.addEventListener("change", () => follow(use, changed));
   if (application) follow(use, changed);
 }
@@ -20,6 +24,7 @@ async function follow(use, changed) {
   const url = `${box.dataset.url}?${new URLSearchParams({ application: form.application.value.trim() })}`;
   const response = await fetch(url, { credentials: "same-origin" });
   if (request !== requests) return;
+  offered = null;
   box.hidden = true;
   if (!response.ok) return;
   const usual = await response.json();
@@ -34,12 +39,24 @@ async function follow(use, changed) {
 function show(box, usual, use) {
   const lines = usual.reason ? [element("p", `Filled in: ${usual.reason}.`)] : [];
   for (const { text, target, reason } of usual.suggestions) {
-    const line = element("p");
+    const line = element("p", "", "target");
     const button = element("button", `Set target: ${text}`, "btn small", { type: "button" });
     button.addEventListener("click", () => use(target));
     line.append(button, ` ${reason}.`);
     lines.push(line);
   }
   box.replaceChildren(...lines);
-  box.hidden = !lines.length;
+  offered = usual;
+  showTargetsOfWork();
+}
+
+/* Hide the offered targets while the form has other work; rates and latencies do not depend on it. */
+function showTargetsOfWork() {
+  if (!offered) return;
+  const { target, input_bytes: bytes, tasks } = offered;
+  const work = workInForm();
+  const isOther = target.kind === "completion_time" && (work.bytes !== bytes || work.tasks !== tasks);
+  const box = byId("usual");
+  for (const line of box.querySelectorAll(".target")) line.hidden = isOther;
+  box.hidden = !box.querySelector("p:not([hidden])");
 }
