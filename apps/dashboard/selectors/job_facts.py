@@ -40,7 +40,7 @@ Trend = tuple[tuple[float, float], ...]  # (seconds before now, performance over
 LAUNCH_ENDS = {  # why a job was requeued
     "preempted": "Preempted by a job of higher priority",
     "lost": "Requeued after its launch was lost",
-    "moved": "Requeued because the server of its restart went down",
+    "moved": "Requeued because the server on which it was to restart failed",
 }
 FLAG_FILTERS = {
     "held": ("held", "true"),
@@ -102,7 +102,13 @@ class JobTotals:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """How, and at which cluster second, the last run of a waiting job ended, and its length."""
+    """The last run of a waiting job.
+
+    Attributes
+    ----------
+    end, ran : why it ended and how long it took, as parts of a sentence
+    ended_s : cluster seconds
+    """
 
     end: str
     ended_s: float

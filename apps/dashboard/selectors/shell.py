@@ -78,9 +78,9 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the frame shows of the cluster to a user, read once for all requests of two seconds.
+    """The name of the cluster and the counts in the frame; each user's are cached for 2 s.
 
-    ``counts`` are the numbers of waiting jobs that the user may see, and of proposed plans.
+    ``counts`` : by page: waiting jobs that the user may see, and proposed plans
     """
 
     cluster_name: str
