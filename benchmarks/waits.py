@@ -32,7 +32,7 @@ from apps.scheduling.core.starts.estimates import (
     WaitingGroup,
     estimate_starts,
 )
-from apps.scheduling.core.starts.kernel import NOBODY
+from apps.scheduling.core.starts.state import NOBODY
 from apps.testbed.core.batch.jobs import ParallelJobs
 from apps.testbed.core.batch.pool import Discipline, PoolResult, run_pool
 from apps.testbed.core.swf import at_load
@@ -159,7 +159,9 @@ def at_submission(of: Measured, job: int, *, is_peer: bool) -> Queue:
     span_s = now_s - jobs.submit_s[recent[0]]
     fit = _fit(of, ended, running, float(now_s))
     return Queue(
-        pools=FreeUnits(np.array([free]), np.array([NOBODY]), np.array([math.inf])),
+        pools=FreeUnits(
+            np.array([free]), np.zeros(1, np.int64), np.array([NOBODY]), np.array([math.inf])
+        ),
         groups=groups,
         running=[
             RunningJob(

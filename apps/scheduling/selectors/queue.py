@@ -13,11 +13,13 @@ from django.conf import settings
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.selectors import recorded_before
 from apps.scheduling.core.patience import patience_s
+from apps.scheduling.core.sizing.rate_grid import locality_of
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.sizing.run_time_fit import fit_recent
 from apps.scheduling.core.starts.calibration import LEVELS, Scored
 from apps.scheduling.core.starts.estimates import KNOWN_PROGRESS, History
 from apps.scheduling.core.starts.queue import Holding, ShapeFacts, in_turn, joined
+from apps.scheduling.core.types import Within
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
 from apps.scheduling.selectors.fair_share import dominant_shares
 from apps.workloads.core.reasons import Reason
@@ -44,7 +46,7 @@ _ShapeJobs = dict[int, list[_Waiting]]
 
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
-       waits_for, reason_code, waits_for_better
+       on_one_server, waits_for, reason_code, waits_for_better
 FROM workloads_waitingshape ORDER BY evaluated_at, id
 """
 _OLDEST: Final = """
@@ -63,8 +65,9 @@ WHERE a.released_seq IS NULL AND j.suspended_s IS NULL ORDER BY j.id
 _RECENT: Final = """
 SELECT j.shape_key, j.submitted_s, j.target_kind, coalesce(j.units_requested, j.units), j.gang,
        j.constraints, j.run_s / (1 - j.progress_before), j.run_high_s / (1 - j.progress_before),
-       j.priority, j.held
-FROM workloads_job j ORDER BY j.created_at DESC, j.id DESC LIMIT %s
+       j.priority, j.held, a.kind
+FROM workloads_job j JOIN workloads_application a ON a.id = j.application_id
+ORDER BY j.created_at DESC, j.id DESC LIMIT %s
 """
 # The wall time bounds the part of the index that is read, as the cluster time has no index.
 # OFFSET 0: along this index, newest first, never all jobs that succeeded. The run time of a job
@@ -135,8 +138,8 @@ def _jobs_of(
 
 
 def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeFacts:
-    key, priority, project, units, fewest, run_s, high_s, platforms, labels, *waits = row
-    waits_for, reason, waits_for_better = waits
+    key, priority, project, units, fewest, run_s, high_s, platforms, labels, *rest = row
+    on_one_server, waits_for, reason, waits_for_better = rest
     names = None if platforms is None else json.loads(platforms)
     waited_s = now_s - jobs[0].submitted_s
     kind, run = jobs[0].kind, _run(run_s, high_s)
@@ -153,6 +156,7 @@ def _shape(row: Sequence[Any], jobs: Sequence[_Waiting], now_s: float) -> ShapeF
         kind=kind,
         units=units,
         fewest=fewest,
+        on_one_server=on_one_server,
         platforms=None if names is None else frozenset(names),
         labels=frozenset(json.loads(labels)),
         run=run,
@@ -200,21 +204,22 @@ def recent_submissions(known: Mapping[UUID, ShapeFacts], now_s: float) -> Submis
     rows = [row for row in fetch_rows(_RECENT, [RECENT]) if row[1] > now_s - WINDOW_S]
     keys: list[UUID] = []
     shapes: dict[UUID, ShapeFacts] = {}
-    for key, _, kind, units, gang, constraints, run_s, high_s, priority, held in rows:
+    for key, _, kind, units, gang, constraints, run_s, high_s, priority, held, of in rows:
         if held or (units is None and key not in known):
             continue  # nothing is known about its size
         keys.append(key)
         if key in known or key in shapes:
             continue
         where = json.loads(constraints)
-        is_whole = gang or where.get("locality")
+        locality = locality_of(of, where.get("locality"))
         labels = (where.get("labels") or {}).items()
         shapes[key] = ShapeFacts(
             key=key,
             jobs=(),
             kind=kind,
             units=units,
-            fewest=units if is_whole else 1,
+            fewest=units if gang or locality else 1,
+            on_one_server=locality == Within.SERVER,
             platforms=frozenset(where.get("platforms") or ()) or None,
             labels=frozenset(f"{name}={value}" for name, value in labels),
             run=_run(run_s, high_s),

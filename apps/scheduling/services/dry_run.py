@@ -16,7 +16,7 @@ from apps.profiling.selectors import is_awaited, newest_run
 from apps.scheduling.core.commands import can_copy, unmeasured_profile
 from apps.scheduling.core.dry_run import DryRunResult, copied_first, dry_run, without_commands
 from apps.scheduling.core.registry import SHORT, make_plain, policy_of
-from apps.scheduling.core.types import Request
+from apps.scheduling.core.types import Request, Within
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.allowances import current_allowances
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
@@ -118,6 +118,7 @@ def _shape(
         kind=spec.target.kind,
         units=request.units,
         fewest=request.min_units,
+        on_one_server=request.locality is Within.SERVER,
         platforms=request.platforms,
         labels=request.labels,
         run=result.run,

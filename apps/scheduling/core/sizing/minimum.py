@@ -49,7 +49,7 @@ def size(
     coverage : share, 0-1, of the units (of platforms where any size meets the target) on which
         this size must; 0 gives the minimum on the fastest platforms, which are few and busy
     """
-    locality = locality_of(profile, work)
+    locality = locality_of(profile.kind, work.locality)
     grid = rate_grid(profile, target, work, facts, locality)
     if not np.isfinite(grid.rate).any():
         return Infeasible(0, None, math.inf, "allow a platform that the cluster has")
@@ -78,7 +78,7 @@ def fixed_size(
     profile: Profile, target: Target, work: Work, facts: ClusterFacts, units: int
 ) -> Sized | Infeasible:
     """Return a size that the submitter fixed, without a prediction, where its cost is allowed."""
-    locality = locality_of(profile, work)
+    locality = locality_of(profile.kind, work.locality)
     sized = Sized(units, work.platforms, locality, math.nan, math.nan, math.nan, math.nan)
     if work.max_cost is None:
         return sized
@@ -104,7 +104,7 @@ def size_on_all(
     ------
     ValueError : it meets the target on no platform.
     """
-    locality = locality_of(profile, work)
+    locality = locality_of(profile.kind, work.locality)
     grid = rate_grid(profile, target, work, facts, locality)
     cost = _costs(target, work, grid)
     met = is_met(target, work, grid.units, grid.low)

@@ -86,18 +86,18 @@ def performance_grid(
     profile: Profile, target: Target, work: Work, facts: ClusterFacts
 ) -> PerformanceGrid:
     """Predict the performance of each size on each platform, from the grid that ``size`` uses."""
-    grid = rate_grid(profile, target, work, facts, locality_of(profile, work))
+    grid = rate_grid(profile, target, work, facts, locality_of(profile.kind, work.locality))
     shown = (
         performance(target, work, grid.units, rate) for rate in (grid.rate, grid.low, grid.high)
     )
     return PerformanceGrid(grid.units[:, 0], *shown)
 
 
-def locality_of(profile: Profile, work: Work) -> Within | None:
-    """Return the locality of the units: as requested, or one server for kinds that cannot span."""
-    if work.locality is None and profile.kind in ON_ONE_SERVER:
+def locality_of(kind: str, requested: Within | None) -> Within | None:
+    """Return the locality of units: as requested, or one server for kinds that cannot span."""
+    if requested is None and kind in ON_ONE_SERVER:
         return Within.SERVER
-    return work.locality
+    return requested
 
 
 @lru_cache(maxsize=KNOWN_PROFILES)

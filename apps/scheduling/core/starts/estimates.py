@@ -2,7 +2,8 @@
 
 Each simulation (`kernel`) draws all run times: the rest of running jobs from their progress
 or prediction, those of waiting jobs from their predictions, and jobs that will be submitted from
-the recent ones. Jobs are counted by units: memory, locality and spread are not simulated.
+the recent ones. Jobs that must run on one server wait for a server with enough free units;
+memory, other localities and spread are not simulated.
 
 Sources: simulation of the queue with predicted run times (Smith, Taylor and Foster, IPPS 1999);
 classes by free units with measured busy times (Tarcil §4, T7).
@@ -30,14 +31,18 @@ from apps.scheduling.core.sizing.run_time_fit import (
     RunTimeFit,
 )
 from apps.scheduling.core.starts.calibration import LEVELS
-from apps.scheduling.core.starts.kernel import Arrivals, Groups, Pools, Reserving, Run, simulate
+from apps.scheduling.core.starts.kernel import simulate
+from apps.scheduling.core.starts.parts import Parts, sorted_parts
+from apps.scheduling.core.starts.state import NOBODY, Arrivals, Groups, Pools, Reserving, Run
 
 BUDGET: Final = 1_000_000  # events of all simulations together, with few groups
 SCANNED: Final = 50  # groups that are tried in the time of the rest of an event
 MIN_DRAWS, MAX_DRAWS = 24, 200
 KNOWN_PROGRESS: Final = 0.05  # from this share of the work on, progress tells the rest
 PROGRESS_SPREAD: Final = 0.1  # standard deviation of the log of the rest that progress tells
-SPARE: Final = 4096  # uniform numbers of a simulation beyond eight for each event
+DRAWN: Final = 10  # uniform numbers of a simulation for each event
+SPARE: Final = 4096  # and beyond
+MAX_SPREAD: Final = 500_000  # units on several servers whose ends a simulation has room for
 LATE: Final = 0.25  # of the elapsed time: the longest rest of a job that is later than predicted
 NO_LINES: Final[Mapping[str, DrawnLines]] = MappingProxyType({})
 _HIGH_Z: Final = NormalDist().inv_cdf(0.95)  # predicted intervals hold 90 %
@@ -67,7 +72,9 @@ class WaitingGroup:
     units, fewest : of each job, and those with which it may start
     jobs : number of them; 0 = of jobs that will be submitted
     run : predicted on all units; None = unknown
-    refused : free units that would suffice by their number, and were refused
+    on_one_server : whether the units of a job must be on one server; then ``fewest`` is ``units``
+    refused : free units that would suffice by their number, and were refused; with
+        ``on_one_server``, on servers with enough of them
     reserve_s : seconds until the first may keep freed units
     patience_s : seconds until each job takes any free unit, the refused ones too; empty: never
     """
@@ -79,9 +86,14 @@ class WaitingGroup:
     kind: str
     run: RunTime | None = None
     priority: int = 0
+    on_one_server: bool = False
     refused: int = 0
     reserve_s: float = math.inf
     patience_s: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        if self.on_one_server and self.fewest != self.units:
+            raise ValueError(f"a job on one server starts with all {self.units} units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +102,7 @@ class RunningJob:
 
     Attributes
     ----------
-    units : number of units in each pool
+    units : number of units in each part of a server
     elapsed_s : since its start
     run : predicted; None = unknown
     progress : share done of the work that it began with, when it was resumed or started
@@ -104,9 +116,10 @@ class RunningJob:
 
 
 class FreeUnits(NamedTuple):
-    """Pools, as in `kernel.Pools`."""
+    """Free units by part of a server: (N,) units and pools; (P,) as in `state.Pools`."""
 
     free: Ints
+    pool: Ints
     holder: Ints
     until_s: Floats
 
@@ -120,7 +133,7 @@ class Queue:
     groups : in the order in which agents try them
     arriving : groups of recently submitted jobs, by index
     gap_s : mean time between submissions
-    max_reservations, is_counted : as in `kernel.Reserving`
+    max_reservations, is_counted : as in `state.Reserving`
     """
 
     pools: FreeUnits
@@ -164,11 +177,13 @@ def estimate_starts(queue: Queue, rng: np.random.Generator, *, draws: int = 0) -
     lines = {kind: fit.drawn(rng, draws) for kind, fit in queue.history.fits.items()}
     rests = remaining(queue.running, queue.history, rng, draws, lines)
     run_s = groups.run_s * _factors(queue.groups, lines, draws)
-    pools, reserving = Pools(*queue.pools), Reserving(queue.max_reservations, queue.is_counted)
+    pools = Pools(queue.pools.holder, queue.pools.until_s)
+    reserving = Reserving(queue.max_reservations, queue.is_counted)
+    parts = _parts(queue)
     arrivals = Arrivals(np.array(queue.arriving, dtype=np.int64), queue.gap_s)
     starts = np.full((draws, jobs), np.inf)
     for row, rest, own_s in zip(starts, rests, run_s, strict=True):
-        run = _run(queue, groups, rest, rng.random(8 * events + SPARE), jobs)
+        run = _run(queue, groups, parts.copy(), rest, rng.random(DRAWN * events + SPARE), jobs)
         simulate(pools, groups._replace(run_s=own_s), arrivals, run, reserving, row)
     starts.sort(axis=0)
     at = [min(draws - 1, math.ceil(level * draws) - 1) for level in LEVELS]
@@ -257,7 +272,7 @@ def _distribution(kind: str, run: RunTime | None, history: History) -> Floats | 
 
 
 def _groups(queue: Queue) -> Groups:
-    count, pools = len(queue.groups), queue.pools.free.size
+    count, pools = len(queue.groups), queue.pools.holder.size
     run_s, longest_s = np.full(count, np.inf), np.full(count, np.inf)
     ratios = np.ones((count, QUANTILES))
     for i, group in enumerate(queue.groups):
@@ -272,6 +287,7 @@ def _groups(queue: Queue) -> Groups:
         allowed=np.array([g.allowed for g in queue.groups], dtype=np.bool_).reshape(count, pools),
         units=_column([group.units for group in queue.groups]),
         fewest=_column([group.fewest for group in queue.groups]),
+        on_one_server=np.array([group.on_one_server for group in queue.groups], dtype=np.bool_),
         jobs=jobs,
         first=np.cumsum(jobs) - jobs,
         priority=_column([group.priority for group in queue.groups]),
@@ -298,24 +314,41 @@ def _column(values: Collection[int]) -> Ints:
     return np.array(list(values), dtype=np.int64)
 
 
-def _run(queue: Queue, groups: Groups, rest: Floats, draws: Floats, jobs: int) -> Run:
-    """Return the state at the beginning of one simulation."""
-    count = groups.jobs.size
+def _parts(queue: Queue) -> Parts:
+    """Return the free units of all parts of servers, with room for those that jobs hold."""
+    units = queue.pools.free.copy()
+    for job in queue.running:
+        for part, held in job.units.items():
+            units[part] += held
+    most = int(units.max(initial=0))
+    return sorted_parts(queue.pools.pool, queue.pools.free, queue.pools.holder.size, most)
+
+
+def _run(
+    queue: Queue, groups: Groups, parts: Parts, rest: Floats, draws: Floats, jobs: int
+) -> Run:
+    """Return the state at the beginning of one simulation, which may change the parts."""
+    count, pools = groups.jobs.size, queue.pools.holder.size
+    free = np.bincount(parts.pool, parts.free, minlength=pools).astype(np.int64)
     holds = np.array(
         [(i, *held) for i, job in enumerate(queue.running) for held in job.units.items()],
         dtype=np.int64,
     ).reshape(-1, 3)
     at = rest[holds[:, 0]]
     order = np.argsort(at, kind="stable")[: int(np.isfinite(at).sum())]
-    room, ends = order.size + 2 * draws.size, empty_heap(order.size + 2 * draws.size)
-    pool, units, planned_s = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room)
-    pool[: order.size], units[: order.size] = holds[order, 1], holds[order, 2]
+    room = order.size + draws.size + _spread_units(groups)
+    ends = empty_heap(room)
+    part, units, planned_s = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room)
+    part[: order.size], units[: order.size] = holds[order, 1], holds[order, 2]
     planned_s[: order.size] = _planned(queue.running)[holds[order, 0]]
     ends.at[: order.size], ends.what[: order.size] = at[order], np.arange(order.size)
     ends.size[0] = order.size  # sorted entries are a heap
     return Run(
-        free=queue.pools.free.copy(),
-        kept=np.zeros_like(queue.pools.free),
+        parts=parts,
+        free=free,
+        aside=np.full(parts.free.size, NOBODY),
+        kept_part=np.full(count, NOBODY),
+        kept=np.zeros(pools, dtype=np.int64),
         shadow_s=np.full(count, np.inf),
         kept_until=np.full(1, np.inf),
         left=groups.jobs.copy(),
@@ -326,9 +359,15 @@ def _run(queue: Queue, groups: Groups, rest: Floats, draws: Floats, jobs: int) -
         moves=np.zeros(count, dtype=np.bool_),
         scratch=np.zeros(count, dtype=np.int64),
         ends=ends,
-        pool=pool,
+        part=part,
         units=units,
         planned_s=planned_s,
         draws=draws,
-        tally=np.array([order.size, 0, jobs]),
+        tally=np.array([order.size, 0, jobs, 0]),
     )
+
+
+def _spread_units(groups: Groups) -> int:
+    """Return the units of waiting jobs that may be on several servers, at most `MAX_SPREAD`."""
+    units = groups.jobs * groups.units
+    return min(MAX_SPREAD, int(units[~groups.on_one_server & (groups.units > 1)].sum()))

@@ -4,121 +4,23 @@ A discrete-event simulation of what agents do: units are freed when jobs end, an
 groups are tried in order, those that started a job last at the end of their priority.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from apps.common.core.compiled import jit
-from apps.common.core.event_heap import EventHeap, next_time, pop, push
-from apps.inventory.core.snapshot import Bools, Floats, Ints
+from apps.common.core.event_heap import next_time, pop, push
+from apps.inventory.core.snapshot import Floats, Ints
+from apps.scheduling.core.starts.parts import (
+    add_units,
+    count_with,
+    nth_with,
+    part_of_unit,
+    units_with,
+)
+from apps.scheduling.core.starts.state import NOBODY, Arrivals, Groups, Pools, Reserving, Run
 
-NOBODY = -1
-
-
-class Pools(NamedTuple):
-    """P sets of units that the same requests may use.
-
-    Attributes
-    ----------
-    free : (P,) units that are free now
-    holder : (P,) the group for which the units are reserved, or `NOBODY`
-    until_s : (P,) when its job starts, seconds from now
-    """
-
-    free: Ints
-    holder: Ints
-    until_s: Floats
-
-
-class Groups(NamedTuple):
-    """G sets of jobs with equal requests, in the order in which agents try them.
-
-    Attributes
-    ----------
-    allowed : (G, P) pools that the jobs may use
-    units, fewest : (G,) units of a job, and those with which it may start
-    jobs, first : (G,) number of waiting jobs, and index of the first of them among all jobs
-    priority : (G,)
-    run_s, longest_s : (G,) predicted run time on all units, and its pessimistic end; infinite if
-        the end of a job is unknown
-    ratios : (G, Q) quantiles of the run time relative to the predicted one
-    refused : (G,) free units that would suffice by their number, and were refused
-    reserve_s : (G,) seconds until the first job may keep freed units; infinite: never
-    patience_s : (J,) seconds until each job takes the refused units too; infinite: never; empty
-        if no job ever does
-    """
-
-    allowed: Bools
-    units: Ints
-    fewest: Ints
-    jobs: Ints
-    first: Ints
-    priority: Ints
-    run_s: Floats
-    longest_s: Floats
-    ratios: Floats
-    refused: Ints
-    reserve_s: Floats
-    patience_s: Floats
-
-
-class Arrivals(NamedTuple):
-    """Jobs that will be submitted: the groups of recent ones, and the mean time between them."""
-
-    groups: Ints
-    gap_s: float
-
-
-class Reserving(NamedTuple):
-    """How units are kept for jobs that have waited long.
-
-    Attributes
-    ----------
-    at_most : jobs that units are kept for at once
-    is_counted : whether only the number of units is kept, and planned again at each event (EASY);
-        else the units are named until the planned start has passed
-    """
-
-    at_most: int
-    is_counted: bool
-
-
-class Run(NamedTuple):
-    """State of one simulation.
-
-    Attributes
-    ----------
-    free : (P,)
-    kept : (P,) of these, kept for jobs that have waited long
-    shadow_s : (G,) when enough units are free for such a job; infinite: not planned
-    kept_until : (1,) the first of these times; jobs that end before it are backfilled
-    left, begun : (G,) waiting jobs, including later arrivals; jobs started
-    refused, reserve_s : (G,) as in `Groups`
-    order : (G,) the groups, first tried first
-    moves, scratch : (G,) groups that started a job, and room to sort them
-    ends : releases that have not happened
-    pool, units, planned_s : of each release; until when agents plan with it
-    draws : uniform numbers
-    tally : releases so far, numbers used, jobs of the queue that still wait
-    """
-
-    free: Ints
-    kept: Ints
-    shadow_s: Floats
-    kept_until: Floats
-    left: Ints
-    begun: Ints
-    refused: Ints
-    reserve_s: Floats
-    order: Ints
-    moves: Bools
-    scratch: Ints
-    ends: EventHeap
-    pool: Ints
-    units: Ints
-    planned_s: Floats
-    draws: Floats
-    tally: Ints
+GOLDEN = 0.6180339887498949  # its multiples are spread evenly over [0, 1)
 
 
 @jit()
@@ -150,7 +52,7 @@ def simulate(
             continue
         while next_time(run.ends) == now:
             release = pop(run.ends)
-            run.free[run.pool[release]] += run.units[release]
+            _free_units(run, run.part[release], run.units[release])
         _start_all(now, pools, groups, run, reserving, starts)
 
 
@@ -209,12 +111,13 @@ def _start_all(
     reservations, has_moved = 0, False
     free = run.free.sum()
     for place in range(run.order.size):
-        if free == 0:
+        if free == 0 and run.tally[3] == 0:
             break
         group = run.order[place]
         if run.left[group] == 0:
             continue
-        before, may_fit = run.begun[group], groups.fewest[group] <= free
+        before = run.begun[group]
+        may_fit = run.kept_part[group] != NOBODY or groups.fewest[group] <= free
         while may_fit and run.left[group] > 0 and _starts(now, group, pools, groups, run, starts):
             pass
         run.moves[group] = run.begun[group] > before
@@ -222,14 +125,20 @@ def _start_all(
             free, has_moved = run.free.sum(), True
         is_late = run.left[group] > 0 and now >= run.reserve_s[group]
         if is_late and reservations < reserving.at_most:
-            _keep(now, group, groups, run, reserving.is_counted)
+            _keep(now, group, pools, groups, run, reserving.is_counted)
             reservations += 1
     if has_moved:
         _move_back(groups.priority, run)
-        for group in range(run.order.size):
-            if run.refused[group] > 0:
-                room = _total_room(now, group, pools, groups, run)
-                run.refused[group] = min(run.refused[group], room)
+        _update_refused(now, pools, groups, run)
+
+
+@jit(makes_arrays=False)
+def _update_refused(now: float, pools: Pools, groups: Groups, run: Run) -> None:
+    """Forget the refused units that other groups took."""
+    for group in range(run.order.size):
+        if run.refused[group] > 0:
+            room = _total_room(now, group, pools, groups, run)
+            run.refused[group] = min(run.refused[group], room)
 
 
 @jit(makes_arrays=False)
@@ -272,31 +181,66 @@ def _room(now: float, group: int, pool: int, pools: Pools, groups: Groups, run: 
 
 @jit(makes_arrays=False)
 def _total_room(now: float, group: int, pools: Pools, groups: Groups, run: Run) -> Any:
-    room = 0
+    """Return the free units that a job may use; of a job on one server, on those with room."""
+    total, fewest = 0, groups.fewest[group]
     for pool in range(run.free.size):
-        room += _room(now, group, pool, pools, groups, run)
-    return room
+        room = _room(now, group, pool, pools, groups, run)
+        if groups.on_one_server[group]:
+            room = units_with(run.parts, pool, fewest) if room >= fewest else 0
+        total += room
+    return total
+
+
+@jit(makes_arrays=False)
+def _has_room(now: float, group: int, pools: Pools, groups: Groups, run: Run) -> Any:
+    """Return the units that the next job of a group would get now; 0: it waits."""
+    fewest, kept = groups.fewest[group], run.kept_part[group]
+    if kept != NOBODY and run.aside[kept] >= fewest:
+        return fewest
+    refused = 0 if now >= _patience(group, groups, run) else run.refused[group]
+    if groups.on_one_server[group] and refused == 0:
+        return fewest if _servers(now, group, False, pools, groups, run) > 0 else 0
+    room = _total_room(now, group, pools, groups, run)
+    room -= min(refused, room)
+    return min(groups.units[group], room) if room >= fewest else 0
+
+
+@jit(makes_arrays=False)
+def _servers(
+    now: float, group: int, only_own: bool, pools: Pools, groups: Groups, run: Run
+) -> Any:
+    """Return the number of servers on which a job may start."""
+    count, units = 0, groups.units[group]
+    for pool in range(run.free.size):
+        is_asked = not only_own or pools.holder[pool] == group
+        if is_asked and _room(now, group, pool, pools, groups, run) >= units:
+            count += count_with(run.parts, pool, units)
+    return count
 
 
 @jit(makes_arrays=False)
 def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, starts: Floats) -> Any:
     """Start the next job of a group if enough units are free."""
-    room = _total_room(now, group, pools, groups, run)
-    if now < _patience(group, groups, run):
-        room -= min(run.refused[group], room)
-    if room < groups.fewest[group] or run.tally[1] + 2 >= run.draws.size:
+    taken = _has_room(now, group, pools, groups, run)
+    is_spent = run.tally[1] + 3 >= run.draws.size or run.tally[0] + taken > run.part.size
+    if taken == 0 or is_spent:
         return False
-    taken = min(groups.units[group], room)
     share = groups.ratios[group, int(_draw(run) * groups.ratios.shape[1])]
     stretch = groups.units[group] / taken
     end = now + groups.run_s[group] * share * stretch
     planned = now + groups.longest_s[group] * stretch
-    for own in (True, False):  # the units that are reserved for it first
-        for pool in range(run.free.size):
-            if taken > 0 and (pools.holder[pool] == group) == own:
-                units = min(taken, _room(now, group, pool, pools, groups, run))
-                taken -= units
-                _take(run, pool, units, end, planned)
+    if groups.on_one_server[group]:
+        part = _server(now, group, pools, groups, run)
+        _return_kept(group, run)
+        _take(run, part, taken, end, planned)
+    else:
+        at = _draw(run)
+        for own in (True, False):  # the units that are reserved for it first
+            for pool in range(run.free.size):
+                if taken > 0 and (pools.holder[pool] == group) == own:
+                    units = min(taken, _room(now, group, pool, pools, groups, run))
+                    taken -= units
+                    _take_any(run, pool, units, at, end, planned)
     if run.begun[group] < groups.jobs[group]:
         starts[groups.first[group] + run.begun[group]] = now
         run.tally[2] -= 1
@@ -308,22 +252,117 @@ def _starts(now: float, group: int, pools: Pools, groups: Groups, run: Run, star
 
 
 @jit(makes_arrays=False)
-def _take(run: Run, pool: int, units: int, end: float, planned: float) -> None:
-    """Take units of a pool until ``end``."""
-    if units <= 0:
+def _server(now: float, group: int, pools: Pools, groups: Groups, run: Run) -> Any:
+    """Return the server of a job that may start: the one that is kept for it, or a random one."""
+    kept, units = run.kept_part[group], groups.units[group]
+    if kept != NOBODY and run.aside[kept] >= units:
+        return kept
+    own = _servers(now, group, True, pools, groups, run)
+    count = own if own > 0 else _servers(now, group, False, pools, groups, run)
+    left = int(_draw(run) * count)
+    for pool in range(run.free.size):
+        is_asked = own == 0 or pools.holder[pool] == group
+        if not is_asked or _room(now, group, pool, pools, groups, run) < units:
+            continue
+        fitting = count_with(run.parts, pool, units)
+        if left < fitting:
+            return nth_with(run.parts, pool, units, left)
+        left -= fitting
+    return NOBODY
+
+
+@jit(makes_arrays=False)
+def _take_any(run: Run, pool: int, units: int, at: float, end: float, planned: float) -> None:
+    """Take units of a pool until ``end``, on random servers; ``at``: drawn from [0, 1)."""
+    while units > 0:
+        part = part_of_unit(run.parts, pool, int(at * run.free[pool]))
+        taken = min(units, run.parts.free[part])
+        _take(run, part, taken, end, planned)
+        units -= taken
+        at = (at + GOLDEN) % 1.0
+
+
+@jit(makes_arrays=False)
+def _free_units(run: Run, part: int, units: int) -> None:
+    """Free units of a part of a server."""
+    if run.aside[part] != NOBODY:
+        run.aside[part] += units
         return
-    run.free[pool] -= units
+    add_units(run.parts, part, units)
+    run.free[run.parts.pool[part]] += units
+
+
+@jit(makes_arrays=False)
+def _take(run: Run, part: int, units: int, end: float, planned: float) -> None:
+    """Take units of a part of a server until ``end``."""
+    _free_units(run, part, -units)
     release = run.tally[0]
-    if end < np.inf and release < run.pool.size:
-        run.pool[release], run.units[release] = pool, units
+    if end < np.inf:
+        run.part[release], run.units[release] = part, units
         run.planned_s[release] = planned
         run.tally[0] += 1
         push(run.ends, end, release)
 
 
 @jit()
-def _keep(now: float, group: int, groups: Groups, run: Run, is_counted: bool) -> None:
-    """Keep free units for the next job of a group until it has enough."""
+def _keep_server(group: int, pools: Pools, groups: Groups, run: Run) -> None:
+    """Keep the server on which agents plan that the next job has its units first, until it starts.
+
+    No other job is backfilled on it. O(n log n) ends, once for each job.
+    """
+    if run.kept_part[group] != NOBODY:
+        return
+    part = _first_server(group, pools, groups, run)
+    if part == NOBODY:
+        return
+    free = run.parts.free[part]
+    _free_units(run, part, -free)
+    run.aside[part], run.kept_part[group] = free, part
+    run.tally[3] += 1
+
+
+@jit(makes_arrays=False)
+def _return_kept(group: int, run: Run) -> None:
+    """Give the server that was kept for a job back to all."""
+    part = run.kept_part[group]
+    if part == NOBODY:
+        return
+    units, run.aside[part], run.kept_part[group] = run.aside[part], NOBODY, NOBODY
+    run.tally[3] -= 1
+    _free_units(run, part, units)
+
+
+@jit()
+def _first_server(group: int, pools: Pools, groups: Groups, run: Run) -> Any:
+    """Return the part that is planned to have the units of a job first; not one that has them.
+
+    A part that has them now was refused to the job.
+    """
+    fewest, parts = groups.fewest[group], run.parts
+    freed, count = parts.free.copy(), run.ends.size[0]
+    planned = run.planned_s[run.ends.what[:count]]
+    for entry in np.argsort(planned):
+        if planned[entry] == np.inf:
+            return NOBODY
+        part = run.part[run.ends.what[entry]]
+        holder = pools.holder[parts.pool[part]]
+        is_held = holder not in (NOBODY, group) and run.left[holder] > 0
+        if is_held or run.aside[part] != NOBODY or not groups.allowed[group, parts.pool[part]]:
+            continue
+        freed[part] += run.units[run.ends.what[entry]]
+        if parts.free[part] < fewest <= freed[part]:
+            return part
+    return NOBODY
+
+
+@jit()
+def _keep(
+    now: float, group: int, pools: Pools, groups: Groups, run: Run, is_counted: bool
+) -> None:
+    """Keep a server, or free units, for the next job of a group until it has enough."""
+    if groups.on_one_server[group]:
+        _keep_server(group, pools, groups, run)
+        return
     missing = groups.fewest[group] + run.refused[group]
     if is_counted or run.shadow_s[group] <= now or run.shadow_s[group] == np.inf:
         run.shadow_s[group], extra = _shadow(now, missing, group, groups, run)
@@ -358,7 +397,7 @@ def _shadow(now: float, missing: int, group: int, groups: Groups, run: Run) -> A
     planned = run.planned_s[run.ends.what[:count]]
     for entry in np.argsort(planned):
         release = run.ends.what[entry]
-        if groups.allowed[group, run.pool[release]]:
+        if groups.allowed[group, run.parts.pool[run.part[release]]]:
             missing -= run.units[release]
             if missing <= 0:
                 return max(now, planned[entry]), -missing

@@ -14,10 +14,10 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.starts.estimates import FreeUnits, RunningJob, WaitingGroup
-from apps.scheduling.core.starts.kernel import NOBODY
+from apps.scheduling.core.starts.state import NOBODY
 
 SAME_RUN: Final = 0.05  # relative difference of predicted run times of equal requests
-CLOSED: Final = -1  # the pool of units on servers that accept no job
+CLOSED: Final = -1  # the pool and the part of units on servers that accept no job
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class ShapeFacts:
     is_satisfiable : False if servers must be added or opened before a job can start, or if the
         quota of its project refuses it
     reserve_s : cluster seconds until its first job may get a reservation; infinite: never
+    on_one_server : whether the units of a job must be on one server
     patience_s : cluster seconds that each job may still wait for better units than the free ones,
         for which its shape was refused; empty: it was refused for another reason
     """
@@ -47,6 +48,7 @@ class ShapeFacts:
     project: UUID | None = None
     reserve_s: float = math.inf
     is_satisfiable: bool = True
+    on_one_server: bool = False
     patience_s: Sequence[float] = ()
 
     @property
@@ -150,10 +152,11 @@ def queue_facts(
     until = np.array([each.start_s - now_s for each in reservations] + [math.inf])
     place = {shape.jobs[0]: i for i, shape in enumerate(shapes) if shape.jobs}
     groups_of = np.array([place.get(each.job, NOBODY) for each in reservations] + [NOBODY])
+    unit_part, part_pool = _parts(unit_pool, snapshot.topology.unit_server.astype(np.int64))
     free = np.bincount(
-        unit_pool[snapshot.unit_free & (unit_pool != CLOSED)], minlength=len(holder)
+        unit_part[snapshot.unit_free & (unit_part != CLOSED)], minlength=part_pool.size
     )
-    pools = FreeUnits(free.astype(np.int64), groups_of[holder], until[holder])
+    pools = FreeUnits(free.astype(np.int64), part_pool, groups_of[holder], until[holder])
     rows = {constraint: allowed[i] for i, constraint in enumerate(constraints)}
     groups = [
         _group(shape, i, rows[shape.platforms, shape.labels], pools)
@@ -163,7 +166,7 @@ def queue_facts(
     return QueueFacts(
         pools=pools,
         groups=groups,
-        running=_running(holdings, unit_pool, snapshot.topology.unit_id),
+        running=_running(holdings, unit_part, snapshot.topology.unit_id),
         jobs=jobs,
         group_of={shape.key: i for i, shape in enumerate(shapes)},
         reserved_s=_reserved(jobs, reservations, now_s),
@@ -217,10 +220,22 @@ def _pools(
     return unit_pool, allowed, np.where(holder == len(reservations), -1, holder)
 
 
+def _parts(unit_pool: Ints, unit_server: Ints) -> tuple[Ints, Ints]:
+    """Return the part of its server that each unit is in, (U,), and the pools of the parts."""
+    code = np.where(unit_pool == CLOSED, CLOSED, unit_pool * (unit_server.max(initial=0) + 1))
+    code = np.where(unit_pool == CLOSED, CLOSED, code + unit_server)
+    codes, first = np.unique(code[code != CLOSED], return_index=True)
+    unit_part = np.where(code == CLOSED, CLOSED, np.searchsorted(codes, code))
+    return unit_part, unit_pool[code != CLOSED][first].astype(np.int64)
+
+
 def _group(shape: ShapeFacts, index: int, allowed: Bools, pools: FreeUnits) -> WaitingGroup:
     longest_s = math.inf if shape.run is None else shape.run.high * shape.units / shape.fewest
     may_use = (pools.holder == NOBODY) | (pools.holder == index) | (longest_s <= pools.until_s)
-    free = int(pools.free[allowed & may_use].sum()) if shape.jobs else 0
+    usable = pools.free * (allowed & may_use)[pools.pool]
+    if shape.on_one_server:
+        usable = usable[usable >= shape.fewest]
+    free = int(usable.sum()) if shape.jobs else 0
     return WaitingGroup(
         allowed=allowed if shape.is_satisfiable else np.zeros_like(allowed),
         units=shape.units,
@@ -230,19 +245,20 @@ def _group(shape: ShapeFacts, index: int, allowed: Bools, pools: FreeUnits) -> W
         run=shape.run,
         priority=shape.priority,
         refused=free if free >= shape.fewest else 0,
+        on_one_server=shape.on_one_server and shape.units > 1,
         reserve_s=shape.reserve_s,
         patience_s=shape.patience_s,
     )
 
 
-def _running(holdings: Sequence[Holding], unit_pool: Ints, unit_id: Ints) -> list[RunningJob]:
+def _running(holdings: Sequence[Holding], unit_part: Ints, unit_id: Ints) -> list[RunningJob]:
     found: list[RunningJob] = []
     for held in holdings:
         units = np.asarray(held.unit_ids, dtype=np.int64)
         places = np.minimum(np.searchsorted(unit_id, units), unit_id.size - 1)
-        pools = unit_pool[places[unit_id[places] == units]]
-        known, counts = np.unique(pools[pools != CLOSED], return_counts=True)
-        by_pool = dict(zip(known.tolist(), counts.tolist(), strict=True))
-        if by_pool:
-            found.append(RunningJob(by_pool, held.kind, held.elapsed_s, held.run, held.progress))
+        parts = unit_part[places[unit_id[places] == units]]
+        known, counts = np.unique(parts[parts != CLOSED], return_counts=True)
+        by_part = dict(zip(known.tolist(), counts.tolist(), strict=True))
+        if by_part:
+            found.append(RunningJob(by_part, held.kind, held.elapsed_s, held.run, held.progress))
     return found

@@ -19,7 +19,7 @@ from apps.scheduling.core.starts.estimates import (
     estimate_starts,
     remaining,
 )
-from apps.scheduling.core.starts.kernel import NOBODY
+from apps.scheduling.core.starts.state import NOBODY
 
 INF = math.inf
 
@@ -44,11 +44,28 @@ def running(rest_s: float, units: int = 1, pool: int = 0) -> RunningJob:
 
 
 def pools(*free: int, holder: tuple[int, ...] = (), until_s: tuple[float, ...] = ()) -> FreeUnits:
+    """Pools of one server each."""
     return FreeUnits(
         np.array(free, dtype=np.int64),
+        np.arange(len(free)),
         np.array(holder or [NOBODY] * len(free), dtype=np.int64),
         np.array(until_s or [INF] * len(free), dtype=np.float64),
     )
+
+
+def servers(*free: int) -> FreeUnits:
+    """Servers of one pool."""
+    return FreeUnits(
+        np.array(free, dtype=np.int64),
+        np.zeros(len(free), dtype=np.int64),
+        np.array([NOBODY]),
+        np.array([INF]),
+    )
+
+
+def together(units: int, **values: Any) -> WaitingGroup:
+    """Jobs whose units must be on one server."""
+    return group(units, on_one_server=True, **values)
 
 
 def starts(
@@ -225,6 +242,62 @@ def test_jobs_that_arrive_later_take_no_unit_that_was_refused() -> None:
 def test_each_job_of_a_group_needs_its_patience() -> None:
     with pytest.raises(ValueError, match="one patience for each"):
         starts([group(jobs=2, patience_s=[1.0])], [], pools(0))
+
+
+def test_a_job_on_one_server_waits_until_a_server_has_all_its_units() -> None:
+    busy = [running(100.0, pool=1), running(150.0, pool=0)]
+    assert starts([group(2)], busy, servers(1, 1)) == [0.0]
+    assert starts([together(2)], busy, servers(1, 1)) == [100.0]
+    assert starts([together(3)], busy, servers(1, 1)) == [INF]
+
+
+def test_jobs_on_one_server_follow_each_other_where_units_are_freed() -> None:
+    busy = [running(100.0, units=2, pool=1), running(150.0, units=2)]
+    jobs = [together(2, jobs=4, seconds=30.0)]
+    assert starts(jobs, busy, servers(0, 0)) == [100.0, 130.0, 150.0, 160.0]
+
+
+def test_a_small_job_takes_a_unit_of_a_server_that_then_has_no_room_for_a_larger_one() -> None:
+    jobs = [group(seconds=80.0), together(2, jobs=2, seconds=30.0)]
+    assert starts(jobs, [], servers(2, 2)) == [0.0, 0.0, 30.0]
+
+
+def test_a_job_on_one_server_that_has_waited_long_keeps_the_server_that_is_planned_first() -> None:
+    busy = [running(100.0, pool=1), running(150.0, pool=1), running(120.0), running(400.0)]
+    small = group(jobs=3, seconds=300.0)
+    late = together(2, reserve_s=0.0, seconds=1000.0)
+    assert starts([late, small], busy, servers(0, 0), max_reservations=0)[0] > 300.0
+    found = starts([late, small], busy, servers(0, 0), max_reservations=1)
+    assert found == [150.0, 120.0, 400.0, 420.0]
+
+
+def test_a_server_that_was_kept_for_a_job_serves_others_if_another_server_has_room_first() -> None:
+    """The planned end of server 1 is 100 s, but the two units of server 0 are freed at 50 s."""
+    sooner = RunningJob({0: 2}, "best_effort", 0.0, RunTime(50.0, 200.0))
+    history = History(fits={"best_effort": fitted(np.full(100, 1.0))})
+    busy = [sooner, running(100.0, pool=1)]
+    jobs = [together(2, reserve_s=0.0, seconds=500.0), group(seconds=500.0)]
+    found = starts(jobs, busy, servers(0, 1), max_reservations=1, history=history)
+    assert found == [50.0, 50.0]
+
+
+def test_servers_that_were_refused_to_a_job_on_one_server_stay_useless_to_it() -> None:
+    busy = [running(100.0, pool=1)]
+    assert starts([together(2, refused=2)], busy, servers(2, 1)) == [100.0]
+    patient = together(2, refused=2, patience_s=[30.0])
+    assert starts([patient], busy, servers(2, 1)) == [30.0]
+
+
+def test_a_job_on_one_server_starts_with_all_its_units() -> None:
+    with pytest.raises(ValueError, match="starts with all 4 units"):
+        together(4, fewest=1)
+
+
+def test_each_free_unit_is_as_likely_to_be_taken() -> None:
+    """With three of four chances, a unit of the only server that has room for the second job."""
+    queue = Queue(servers(1, 3), [group(seconds=1000.0), together(3, seconds=10.0)], [])
+    found = estimate_starts(queue, np.random.default_rng(1), draws=200)
+    assert found.mean[1] == pytest.approx(750.0, abs=4 * 31.0)  # standard errors
 
 
 def test_jobs_use_only_their_pools() -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from apps.scheduling.core.reservations.gangs import Reservation
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.scheduling.core.starts.classes import class_of
-from apps.scheduling.core.starts.kernel import NOBODY
 from apps.scheduling.core.starts.queue import (
     Holding,
     QueueFacts,
@@ -19,6 +18,7 @@ from apps.scheduling.core.starts.queue import (
     joined,
     queue_facts,
 )
+from apps.scheduling.core.starts.state import NOBODY
 from tests.scheduling.core.clusters import frozen, idle, topology
 
 CLUSTER = topology(
@@ -47,23 +47,50 @@ def facts_of(*shapes: ShapeFacts, reserved: tuple[Reservation, ...] = ()) -> Que
     return queue_facts(state, shapes, held, reserved, now_s=1000.0)
 
 
+def free_by_pool(found: QueueFacts) -> np.ndarray:
+    pools = found.pools
+    return np.bincount(pools.pool, pools.free, minlength=pools.holder.size).astype(int)
+
+
 def test_units_that_the_same_jobs_may_use_are_one_pool() -> None:
     found = facts_of(shape(1), shape(2, platforms=frozenset({"A"})))
-    assert sorted(found.pools.free.tolist()) == [2, 2]
+    assert sorted(free_by_pool(found).tolist()) == [2, 2]
     everywhere, only_a = found.groups
     assert everywhere.allowed.tolist() == [True, True]
-    assert found.pools.free[only_a.allowed].tolist() == [2]
+    assert free_by_pool(found)[only_a.allowed].tolist() == [2]
     (running,) = found.running
     assert list(running.units.values()) == [2]
-    assert only_a.allowed[next(iter(running.units))]
+    assert only_a.allowed[found.pools.pool[next(iter(running.units))]]
+
+
+def test_the_units_of_a_server_in_a_pool_are_one_part() -> None:
+    unit = int(CLUSTER.unit_id[5])
+    kept = Reservation(UUID(int=201), 1060.0, frozenset({unit}))
+    found = facts_of(shape(1), shape(2, jobs=3), reserved=(kept,))
+    by_pool: dict[int, list[int]] = {}
+    for pool, free in zip(found.pools.pool.tolist(), found.pools.free.tolist(), strict=True):
+        by_pool.setdefault(pool, []).append(free)
+    assert sorted(by_pool.values()) == [[0, 2, 1], [1]]  # the last server is in both pools
+    (running,) = found.running
+    assert found.pools.free[list(running.units)].tolist() == [0]
+
+
+def test_a_job_on_one_server_was_refused_the_servers_that_have_its_units() -> None:
+    together = {"units": 2, "fewest": 2, "on_one_server": True}
+    assert [group.refused for group in facts_of(shape(1, **together)).groups] == [4]
+    unit = int(CLUSTER.unit_id[5])
+    kept = Reservation(UUID(int=100), 1060.0, frozenset({unit}))
+    holder, other = facts_of(shape(1), shape(2, **together), reserved=(kept,)).groups[::2]
+    assert (holder.on_one_server, other.on_one_server, other.refused) == (False, True, 2)
 
 
 def test_labels_and_platforms_together_define_the_pools() -> None:
     found = facts_of(shape(1, labels=frozenset({"zone=1"})), shape(2, platforms=frozenset({"A"})))
-    assert found.pools.free.size == 3
+    free = free_by_pool(found)
+    assert free.size == 3
     zone, only_a = found.groups
-    assert found.pools.free[zone.allowed].sum() == 2
-    assert found.pools.free[zone.allowed & only_a.allowed].tolist() == [0]
+    assert free[zone.allowed].sum() == 2
+    assert free[zone.allowed & only_a.allowed].tolist() == [0]
 
 
 def test_reserved_units_are_a_pool_of_their_holder() -> None:
@@ -73,7 +100,7 @@ def test_reserved_units_are_a_pool_of_their_holder() -> None:
     assert [group.jobs for group in found.groups] == [1, 1, 2]
     assert found.jobs[0] == UUID(int=201)
     held = int(np.flatnonzero(found.pools.holder == 0)[0])
-    assert (found.pools.free[held], found.pools.until_s[held]) == (1, 60.0)
+    assert (free_by_pool(found)[held], found.pools.until_s[held]) == (1, 60.0)
     other = 1 - held
     assert (found.pools.holder[other], found.pools.until_s[other]) == (NOBODY, math.inf)
     # a job of at most 100 s does not end before the holder starts: three units were refused to it
@@ -111,7 +138,7 @@ def test_a_gang_was_not_refused_units_that_are_too_few() -> None:
 def test_closed_servers_have_no_pool() -> None:
     state = replace(idle(CLUSTER), server_open=frozen(np.array([True, False, False])))
     found = queue_facts(state, [shape(1)], [], (), now_s=0.0)
-    assert found.pools.free.tolist() == [2]
+    assert free_by_pool(found).tolist() == [2]
 
 
 def test_a_cluster_without_servers_has_no_pool() -> None:
