@@ -75,7 +75,7 @@ def waiting_job(name: str, units: int, shape: dict[str, Any]) -> Job:
     job.refresh_from_db()
     row = WaitingShape.objects.create(
         key=uuid4(), project=job.project, priority=job.priority, reason_code="NoFreeUnit",
-        evaluated_seq=1, evaluated_at=MOMENT, due_at=MOMENT, waits_for="units", units=units,
+        evaluated_seq=1, queued_at=MOMENT, due_at=MOMENT, waits_for="units", units=units,
         min_units=units, on_one_server=constraints.get("locality") == "server", run_high_s=600.0,
         **{"labels": [], "unit_memory_bytes": 0, "unit_network_bps": 0, "unit_storage_bytes": 0,
            **shape},

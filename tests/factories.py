@@ -226,7 +226,7 @@ def waiting_shape(*jobs: Job, by: Decision | None = None, **values: Any) -> Wait
     defaults: dict[str, Any] = {
         "reason_code": "NoFreeUnit",
         "evaluated_seq": newest_change(),
-        "evaluated_at": MOMENT,
+        "queued_at": MOMENT,
         "due_at": MOMENT,
         "waits_for": "units",
         "min_units": 1,

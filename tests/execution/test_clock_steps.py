@@ -78,13 +78,17 @@ def test_the_sweep_reports_the_step_and_cluster_time_continues(by_s: float) -> N
     assert len(steps()) == 1
 
 
-def test_waiting_jobs_are_evaluated_at_once_after_a_step_back_and_victims_get_no_units() -> None:
+@pytest.mark.parametrize("queued_s", [HOUR_S - 60.0, -HOUR_S])
+def test_waiting_jobs_are_evaluated_at_once_after_a_step_back_and_victims_get_no_units(
+    queued_s: float,
+) -> None:
     refused, new = shaped(), factories.job("new", state="submitted")
     incomplete: dict[str, Any] = {"state": "running", "units": 1, "units_missing": 1}
     job, victim = factories.job("job", **incomplete), factories.job("victim", **incomplete)
     Job.objects.update(placed_at=factories.MOMENT)
     ahead = database_now() + timedelta(seconds=HOUR_S - 30.0)
-    WaitingShape.objects.update(due_at=ahead, evaluated_at=ahead)
+    queued_at = database_now() + timedelta(seconds=queued_s)
+    WaitingShape.objects.update(due_at=ahead, claimed_until=ahead, queued_at=queued_at)
     Job.objects.update(claimed_until=ahead)
     Job.objects.filter(pk=victim.pk).update(claimed_until=ahead + timedelta(days=1))
     step(-HOUR_S)

@@ -74,10 +74,10 @@ def not_due() -> None:
     WaitingShape.objects.update(due_at=timezone.now() + timedelta(hours=1))
 
 
-def refuse(jobs: Sequence[Job], needs: Needs = ANY_UNIT, sequence: int = 7) -> None:
+def refuse(jobs: Sequence[Job], needs: Needs = ANY_UNIT, sequence: int = 7, **values: Any) -> None:
     """Refuse claimed jobs."""
     workloads.keep_waiting(
-        [workloads.WaitingJob(job.id, "NoFreeUnit", "", uuid7(), needs) for job in jobs],
+        [workloads.WaitingJob(job.id, "NoFreeUnit", "", uuid7(), needs, **values) for job in jobs],
         agent="agent-1",
         at=workloads.EvaluationTime(cluster_s=3000.0, sequence=sequence, delay_s=3600.0),
     )

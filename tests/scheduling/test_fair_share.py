@@ -273,7 +273,7 @@ def test_start_estimates_count_on_the_order_of_shares() -> None:
     heavy, light = job(of, vision), job(of, web)
     decide_again(make_agent("agent-1"))
     later = timezone.now() + timedelta(hours=1)
-    WaitingShape.objects.filter(jobs=light).update(evaluated_at=later)
+    WaitingShape.objects.filter(jobs=light).update(queued_at=later)
     assert [shape.jobs for shape in waiting_queue(NOW_S)] == [[heavy.id], [light.id]]
     used(vision, 0.5)
     assert [shape.jobs for shape in waiting_queue(NOW_S)] == [[light.id], [heavy.id]]

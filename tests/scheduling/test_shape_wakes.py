@@ -1,6 +1,7 @@
 """Freed capacity wakes the waiting shapes that could use it."""
 
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -96,19 +97,38 @@ def test_capacity_that_a_shape_was_evaluated_with_does_not_wake_it() -> None:
     assert not woken(Needs(WaitsFor.UNITS), sequence=7)
 
 
-def test_woken_shapes_come_by_priority_and_then_by_their_last_evaluation() -> None:
+def shapes_in_order() -> list[Job]:
+    """Three waiting jobs of different shapes, the last of the highest priority."""
     application = known()
     jobs = [
         claimed(ME, application=application, input_bytes=n, priority=int(n == 2)) for n in range(3)
     ]
     for job in (jobs[1], jobs[0], jobs[2]):
         refuse([job])
+    return jobs
+
+
+def woken_in_pairs() -> list[set[UUID]]:
     freed = Freed(4, [FreedServers(**FREED)])
-    order = [
+    return [
         set(workloads.claim_shapes(agent="agent-2", limit=2, freed=freed).job_ids)
         for _ in range(2)
     ]
-    assert order == [{jobs[2].id, jobs[1].id}, {jobs[0].id}]
+
+
+def test_woken_shapes_come_by_priority_and_then_by_the_submission_of_their_jobs() -> None:
+    jobs = shapes_in_order()
+    assert woken_in_pairs() == [{jobs[2].id, jobs[0].id}, {jobs[1].id}]
+
+
+@pytest.mark.parametrize(("keeps_place", "first"), [(True, 0), (False, 1)])
+def test_a_shape_that_could_not_use_free_units_goes_to_the_end_of_its_priority(
+    keeps_place: bool, first: int
+) -> None:
+    jobs = shapes_in_order()
+    again = claimed(ME, application=jobs[0].application, input_bytes=0)
+    refuse([again], keeps_place=keeps_place)
+    assert woken_in_pairs() == [{jobs[2].id, jobs[first].id}, {jobs[1 - first].id}]
 
 
 def test_a_release_wakes_a_waiting_job_before_it_is_due() -> None:
@@ -212,6 +232,24 @@ def test_a_woken_job_of_higher_priority_is_placed_before_a_new_one() -> None:
     by.take_turn()
     states = [state_and_reason(job) for job in (urgent, ordinary)]
     assert states == [("starting", "PlacedBestOfSample"), ("queued", "NoFreeUnit")]
+
+
+def test_jobs_that_wait_for_a_free_unit_start_in_the_order_of_their_submission() -> None:
+    """Four of them are evaluated when one unit is freed; the others of these keep their places."""
+    copy = build("a", cores=1)
+    last = claimed()
+    commit([proposal(last, copy.topology, [0])], agent=ME)
+    application = known()
+    jobs = [waiting(application, input_bytes=n, **ONE_UNIT) for n in range(8)]
+    by, _ = counting()
+    by.work(for_s=60.0)
+    for job in jobs:
+        not_due()
+        release([last.id])
+        by.work(for_s=60.0)
+        started = set(Job.objects.filter(state="starting").values_list("input_bytes", flat=True))
+        assert started == set(range(job.input_bytes + 1))
+        last = job
 
 
 def test_new_jobs_are_evaluated_at_once_however_many_shapes_are_due() -> None:

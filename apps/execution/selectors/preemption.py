@@ -297,15 +297,15 @@ def first_of_request(job: Job) -> str | None:
 # shapes in their order before the look-ups of their jobs, which end at the limit
 _WAITING: Final = """
 SELECT next.id FROM (
-    SELECT id, priority, evaluated_at FROM workloads_waitingshape
+    SELECT id, priority, queued_at FROM workloads_waitingshape
     WHERE reason_code = ANY(%(reasons)s)
       AND priority > (SELECT min(priority) FROM workloads_job WHERE state = 'running')
-    ORDER BY priority DESC, evaluated_at, id) s, LATERAL (
+    ORDER BY priority DESC, queued_at, id) s, LATERAL (
     SELECT j.id FROM workloads_job j
     WHERE j.shape_id = s.id AND j.state = 'queued' AND NOT j.held AND NOT j.cancel_requested
     ORDER BY j.created_at, j.id LIMIT 1) next
 WHERE next.id <> ALL(%(besides)s)
-ORDER BY s.priority DESC, s.evaluated_at, s.id LIMIT %(limit)s
+ORDER BY s.priority DESC, s.queued_at, s.id LIMIT %(limit)s
 """
 
 

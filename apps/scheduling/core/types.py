@@ -307,6 +307,11 @@ class Refused:
         """Whether the job can only be placed if the request, the cluster or its quota changes."""
         return self.reason.is_permanent or self.is_beyond_limit
 
+    @property
+    def lacks_only_units(self) -> bool:
+        """Whether any unit of a matching server would do, once it is free."""
+        return self.reason is RefusalReason.NO_FREE_UNIT and "excluded" not in self.dropped
+
 
 class Policy(Protocol):
     """Decides on a batch of requests on one snapshot, without changing it."""

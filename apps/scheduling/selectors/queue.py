@@ -47,7 +47,7 @@ _ShapeJobs = dict[int, list[_Waiting]]
 _SHAPES: Final = """
 SELECT id, key, priority, project_id, units, min_units, run_s, run_high_s, platforms, labels,
        on_one_server, waits_for, reason_code, waits_for_better
-FROM workloads_waitingshape ORDER BY evaluated_at, id
+FROM workloads_waitingshape ORDER BY queued_at, id
 """
 _OLDEST: Final = """
 SELECT s.id, j.id, j.submitted_s, coalesce(j.profiled_s, j.submitted_s), j.target_kind

@@ -56,6 +56,7 @@ def _waiting(refusal: Refusal) -> workloads.WaitingJob:
         run_s=None if refusal.run is None else refusal.run.value,
         run_high_s=None if refusal.run is None else refusal.run.high,
         waits_for_better=refusal.refused is not None and refusal.refused.waits_for_better,
+        keeps_place=refusal.refused is not None and refusal.refused.lacks_only_units,
     )
 
 

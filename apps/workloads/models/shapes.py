@@ -24,7 +24,10 @@ class WaitingShape(models.Model):
     is_reason_copied = models.BooleanField(default=True, help_text="all its jobs show its reason")
     decision_id = models.UUIDField(null=True, help_text="the decision that gave the reason")
     evaluated_seq = models.BigIntegerField(help_text="change-log number of its last evaluation")
-    evaluated_at = models.DateTimeField()
+    queued_at = models.DateTimeField(
+        help_text="its place among shapes of equal priority: when its job was submitted, or when"
+        " it last let others go first"
+    )
     due_at = models.DateTimeField()
     claimed_until = models.DateTimeField(null=True, help_text="an agent evaluates it until then")
     allowance = models.PositiveIntegerField(default=1, help_text="jobs to evaluate next")
@@ -49,7 +52,7 @@ class WaitingShape(models.Model):
     class Meta:
         indexes = (
             # agents: shapes that freed capacity may let start, most urgent first
-            models.Index(fields=["project", "-priority", "evaluated_at"], name="shape_by_project"),
+            models.Index(fields=["project", "-priority", "queued_at"], name="shape_by_project"),
             # agents: shapes to evaluate again
             models.Index(fields=["due_at"], name="shape_by_due"),
             # agents: gangs for which their projects keep a part of the quota

@@ -129,7 +129,7 @@ SELECT next.id, CASE WHEN %(fair)s
     THEN greatest(next.allowance, least(%(most)s, %(free)s / greatest(1, next.min_units)))
     ELSE next.allowance END
 FROM projects p LEFT JOIN {SHARES} ON shares.project = p.id, LATERAL (
-    SELECT s.id, s.allowance, s.priority, s.evaluated_at, s.min_units
+    SELECT s.id, s.allowance, s.priority, s.queued_at, s.min_units
     FROM workloads_waitingshape s
     WHERE s.project_id = p.id AND {_SHAPE_IS_UNCLAIMED} AND s.min_units <= %(free)s
       AND NOT s.id = ANY(%(claimed)s)
@@ -140,11 +140,11 @@ FROM projects p LEFT JOIN {SHARES} ON shares.project = p.id, LATERAL (
           AND (NOT s.on_one_server OR s.min_units <= f.units)
           AND s.unit_memory_bytes <= f.memory_bytes AND s.unit_network_bps <= f.network_bps
           AND s.unit_storage_bytes <= f.storage_bytes)
-    ORDER BY s.priority DESC, s.evaluated_at, s.id
+    ORDER BY s.priority DESC, s.queued_at, s.id
     LIMIT {EQUAL_SHARE} FOR UPDATE SKIP LOCKED) next
 ORDER BY row_number() OVER (
-    PARTITION BY p.id ORDER BY next.priority DESC, next.evaluated_at, next.id),
-    next.priority DESC, {SHARE}, next.evaluated_at, next.id
+    PARTITION BY p.id ORDER BY next.priority DESC, next.queued_at, next.id),
+    next.priority DESC, {SHARE}, next.queued_at, next.id
 LIMIT %(limit)s
 """  # noqa: S608 - constants
 _CLAIM_OLDEST: Final = f"""
@@ -298,7 +298,7 @@ def continue_shapes(claimed: ClaimedShapes, *, agent: str) -> None:
         cursor.execute(
             """UPDATE workloads_waitingshape s
                SET claimed_until = NULL, due_at = clock_timestamp(), decision_id = NULL,
-                   evaluated_at = clock_timestamp(), allowance = least(2 * allowance, %s)
+                   queued_at = clock_timestamp(), allowance = least(2 * allowance, %s)
                WHERE id = ANY(ARRAY(SELECT id FROM workloads_waitingshape WHERE id = ANY(%s)
                                     ORDER BY key FOR NO KEY UPDATE))
                  AND claimed_until IS NOT NULL AND NOT EXISTS (

@@ -173,6 +173,7 @@ class WaitingJob:
     units : size of the job
     run_s, run_high_s : predicted run time and its pessimistic end, cluster seconds; None = unknown
     waits_for_better : units are free, but not good enough until its patience ends
+    keeps_place : in the queue, as only free units were missing
     """
 
     job_id: UUID
@@ -185,6 +186,7 @@ class WaitingJob:
     run_s: float | None = None
     run_high_s: float | None = None
     waits_for_better: bool = False
+    keeps_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,9 @@ class EvaluationTime:
 
 def keep_waiting(jobs: Sequence[WaitingJob], *, agent: str, at: EvaluationTime) -> set[UUID]:
     """Queue jobs that could not be placed, in the shapes of their requests.
+
+    A new shape takes the place of its job's submission in the queue. One that could use no free
+    unit for another reason than that none was free goes to the end, so that it holds up no other.
 
     An event is recorded for each job whose reason changed.
 
@@ -247,19 +252,21 @@ _DUE_AT: Final = (
 _REFUSE_SHAPES: Final = f"""
 INSERT INTO workloads_waitingshape AS s
     (key, project_id, priority, reason_code, reason_message, reason_also, is_reason_copied,
-     decision_id, evaluated_seq, evaluated_at, due_at, allowance, waits_for, min_units,
+     decision_id, evaluated_seq, queued_at, due_at, allowance, waits_for, min_units,
      on_one_server, platforms, labels, unit_memory_bytes, unit_network_bps, unit_storage_bytes,
      units, run_s, run_high_s, waits_for_better)
 SELECT d.key, j.project_id, j.priority, d.reason, left(d.message, 500), d.also, true, d.decision,
-       %(sequence)s, clock_timestamp(), {_DUE_AT}, 1,
+       %(sequence)s, CASE WHEN o.id IS NULL THEN j.created_at
+                          WHEN d.keeps_place THEN o.queued_at ELSE clock_timestamp() END,
+       {_DUE_AT}, 1,
        d.waits_for, d.units, d.on_one_server, d.platforms, d.labels, d.unit_memory_bytes,
        d.unit_network_bps, d.unit_storage_bytes, d.size, d.run_s, d.run_high_s, d.better
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS d(
     job uuid, key uuid, reason text, message text, also jsonb, decision uuid, waits_for text,
     units int, on_one_server bool, platforms jsonb, labels jsonb, unit_memory_bytes bigint,
     unit_network_bps bigint, unit_storage_bytes bigint, size int, run_s float8,
-    run_high_s float8, better bool)
-JOIN workloads_job j ON j.id = d.job
+    run_high_s float8, better bool, keeps_place bool)
+JOIN workloads_job j ON j.id = d.job LEFT JOIN workloads_waitingshape o ON o.key = d.key
 ORDER BY d.key
 ON CONFLICT (key) DO UPDATE
 SET is_reason_copied = s.is_reason_copied AND s.reason_code = excluded.reason_code
@@ -268,7 +275,7 @@ SET is_reason_copied = s.is_reason_copied AND s.reason_code = excluded.reason_co
                        THEN s.decision_id ELSE excluded.decision_id END,
     reason_code = excluded.reason_code, reason_message = excluded.reason_message,
     reason_also = excluded.reason_also, evaluated_seq = excluded.evaluated_seq,
-    evaluated_at = excluded.evaluated_at, due_at = excluded.due_at, claimed_until = NULL,
+    queued_at = excluded.queued_at, due_at = excluded.due_at, claimed_until = NULL,
     allowance = 1, waits_for = excluded.waits_for, min_units = excluded.min_units,
     on_one_server = excluded.on_one_server, platforms = excluded.platforms,
     labels = excluded.labels, unit_memory_bytes = excluded.unit_memory_bytes,
@@ -298,6 +305,7 @@ def _refuse_shapes(refused: dict[UUID, WaitingJob], at: EvaluationTime) -> set[U
             "run_s": job.run_s,
             "run_high_s": job.run_high_s,
             "better": job.waits_for_better,
+            "keeps_place": job.keeps_place,
         }
         for key, job in refused.items()
         if job.needs is not None

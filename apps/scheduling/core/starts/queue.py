@@ -84,7 +84,7 @@ def in_turn(shapes: Sequence[ShapeFacts], shares: Mapping[UUID, float]) -> list[
 
     Parameters
     ----------
-    shapes : those evaluated longest ago first
+    shapes : in the order of their places in the queue
     shares : dominant shares of the projects
     """
     turns = Counter[UUID | None]()
