@@ -2,7 +2,8 @@
 
 Jobs of one shape wait together: a decision on one is a decision on all (`docs/architecture.md`).
 The oldest job of a shape is evaluated as soon as capacity was freed that it could use, by priority
-and last evaluation: no more of them at once than the free units suffice for. If it is placed, the next two are evaluated, then four, until one is refused.
+and last evaluation, and of the shapes no more at once than the free units suffice for. If it is
+placed, the next two are evaluated, then four, until one is refused.
 """
 
 from collections import deque
