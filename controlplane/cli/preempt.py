@@ -31,7 +31,11 @@ def preempt(client: BerthClient, args: Namespace) -> int:
             next_command=f"berth why {job_id}",
         )  # fmt: skip
     if args.yes and found["outcome"] == "possible":
-        found = client.post(f"{address}apply/", {"basis": found["basis"]}).body
+        seen = [
+            {name: each[name] for name in ("id", "breaks_promise")} for each in found["victims"]
+        ]
+        agreed = {"basis": found["basis"], "victims": seen}
+        found = client.post(f"{address}apply/", agreed).body
     print_result(render(found, args.output, _table(found, job_id, is_applied=args.yes)))
     return Exit.OK
 

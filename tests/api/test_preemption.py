@@ -80,6 +80,17 @@ def test_a_changed_preview_is_a_conflict(power: APIClient, address: str, victim:
     assert not Reservation.objects.exists()
 
 
+def test_the_victims_of_the_preview_are_stopped_whatever_would_be_chosen_now(
+    power: APIClient, address: str, victim: Job
+) -> None:
+    found = power.get(address).json()
+    seen = [{"id": each["id"], "breaks_promise": True} for each in found["victims"]]
+    for body, status in (({}, 409), ({"victims": seen}, 202)):
+        answer = power.post(f"{address}apply/", {"basis": "other", **body}, format="json")
+        assert answer.status_code == status
+    assert launch_of(victim).cancel_requested
+
+
 def test_the_basis_is_required(power: APIClient, address: str) -> None:
     answer = power.post(f"{address}apply/", {}, format="json")
     assert answer.status_code == 422

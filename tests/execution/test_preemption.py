@@ -14,7 +14,12 @@ from apps.execution.models import JobSample, Launch
 from apps.execution.selectors.preemption import PreemptibleJob, preemptible_jobs
 from apps.execution.services import preemption
 from apps.execution.services.migrations import MigrationRefusal
-from apps.execution.services.preemption import Outcome, preempt, preview_preemption
+from apps.execution.services.preemption import (
+    Outcome,
+    Preemption,
+    preempt,
+    preview_preemption,
+)
 from apps.execution.services.recovery import MAX_ATTEMPTS, requeue_launch
 from apps.inventory.core.backends import AGENT
 from apps.inventory.models import Cluster, Server, ServerState
@@ -188,6 +193,37 @@ def test_a_preview_whose_victims_have_changed_is_not_applied() -> None:
         preempt(job.id, basis)
     assert not launch_of(other).cancel_requested
     assert not Reservation.objects.exists()
+
+
+def seen_in(found: Preemption) -> dict[UUID, bool]:
+    return {victim.job.id: victim.promise.breaks for victim in found.victims}
+
+
+def test_the_victims_of_a_preview_are_stopped_although_others_would_be_chosen_now() -> None:
+    victim = low([0, 1, 2, 3])
+    blocker = low([4, 5, 6, 7], priority=5)
+    job = urgent(4)
+    found = preview_preemption(job.id)
+    assert names(found) == [victim.name]
+    end(blocker)
+    other = low([4, 5], "other")
+    assert names(preview_preemption(job.id)) == ["other"]
+    with pytest.raises(ConflictError, match="Check the new preview"):
+        preempt(job.id, found.basis)
+    assert names(preempt(job.id, found.basis, seen_in(found))) == [victim.name]
+    assert launch_of(victim).cancel_requested
+    assert not launch_of(other).cancel_requested
+
+
+def test_a_victim_that_would_miss_its_target_only_now_is_not_stopped() -> None:
+    victim = low([0, 1, 2, 3])
+    low([4, 5, 6, 7], priority=5)
+    job = urgent(4)
+    found = preview_preemption(job.id)
+    Job.objects.filter(id=victim.id).update(target={"kind": "ips", "ips": 1.0})
+    with pytest.raises(ConflictError, match="Check the new preview"):
+        preempt(job.id, found.basis, seen_in(found))
+    assert not launch_of(victim).cancel_requested
 
 
 def test_time_that_passes_does_not_change_the_basis() -> None:

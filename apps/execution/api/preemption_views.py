@@ -98,10 +98,24 @@ class PreemptionSerializer(serializers.Serializer[Any]):
     basis = serializers.CharField(help_text="To be sent to apply exactly this preview.")
 
 
+class SeenVictimSerializer(serializers.Serializer[Any]):
+    """A victim of the preview."""
+
+    id = serializers.UUIDField()
+    breaks_promise = serializers.BooleanField()
+
+
 class PreemptionRequestSerializer(serializers.Serializer[Any]):
     """The preview to apply."""
 
     basis = serializers.CharField(max_length=64)
+    victims = serializers.ListField(
+        child=SeenVictimSerializer(),
+        required=False,
+        max_length=10_000,
+        help_text="Of the preview. If other victims would be chosen now, those of these are"
+        " stopped that still make room, unless one would miss its target only now.",
+    )
 
 
 class JobPreemption(ApiView):
@@ -126,10 +140,11 @@ class JobPreemptionApply(ApiView):
     def post(self, request: Request, job_id: UUID) -> Response:
         """Stop the victims of a preview, and reserve their units: 409 if they have changed."""
         job = visible_job(request, job_id)
-        basis = validated(PreemptionRequestSerializer, request.data)["basis"]
+        given = validated(PreemptionRequestSerializer, request.data)
+        seen = {each["id"]: each["breaks_promise"] for each in given.get("victims", ())}
 
         def apply() -> KeyedResponse:
-            done = preempt(job.pk, basis, request_id=current_request_id())
+            done = preempt(job.pk, given["basis"], seen, request_id=current_request_id())
             return KeyedResponse(202, job_url(job.pk), PreemptionSerializer(done).data)
 
         return once(request, request.data, apply)

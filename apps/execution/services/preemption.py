@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -49,6 +50,7 @@ from apps.workloads import services as workloads
 from apps.workloads.models import Job
 
 MESSAGE: Final = "preempted by a job of higher priority"
+NOT_SEEN: Final[Mapping[UUID, bool]] = MappingProxyType({})
 CHANGED: Final = "The victims or the free units have changed. Check the new preview."
 
 
@@ -274,25 +276,32 @@ def _kept(chosen: Victims, room: RoomForJob, stopped: Sequence[PreemptibleJob]) 
     return tuple(kept)
 
 
-def preempt(job_id: UUID, basis: str, *, request_id: str = "") -> Preemption:
+def preempt(
+    job_id: UUID, basis: str, seen: Mapping[UUID, bool] = NOT_SEEN, *, request_id: str = ""
+) -> Preemption:
     """Stop the victims of a preview, and reserve their units for the waiting job.
 
     Chooses the victims again before it locks anything, and then checks under the locks that they
-    can still be stopped.
+    can still be stopped. If the choice has changed, it stops those of ``seen`` that make room.
 
     Parameters
     ----------
     basis : of the preview that the caller has seen
+    seen : the victims of that preview, and whether each misses its target
 
     Raises
     ------
-    ConflictError : the choice now finds other victims, or none.
+    ConflictError : the choice now finds other victims, or none, and those seen do not make room
+        any more, or one would now miss its target.
     """
     found = preview_preemption(job_id)
     if found.outcome is not Outcome.POSSIBLE:
         raise ConflictError(found.message)
     if found.basis != basis:
-        raise ConflictError(CHANGED)
+        found = preview_preemption(job_id, only=seen)
+        missed = [v for v in found.victims if v.promise.breaks and not seen[v.job.id]]
+        if found.outcome is not Outcome.POSSIBLE or missed:
+            raise ConflictError(CHANGED)
     with transaction.atomic():
         apply_preemption(found, request_id=request_id)
     return found

@@ -15,7 +15,7 @@ const COLUMNS = [
   ["Why it was chosen"],
 ];
 
-let shown = null; // { address, basis, key } of the preview in the dialog
+let shown = null; // { address, agreed, key } of the preview in the dialog; agreed: the body that applies it
 
 const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -65,7 +65,8 @@ function show(found, address) {
   const key = [...crypto.getRandomValues(new Uint8Array(16))]
     .map((byte) => byte.toString(16).padStart(2, "0"))
     .join("");
-  shown = { address, basis: found.basis, key };
+  const victims = found.victims.map(({ id, breaks_promise }) => ({ id, breaks_promise }));
+  shown = { address, agreed: { basis: found.basis, victims }, key };
   byId("pj-go").textContent = `Stop ${counted(cost.jobs, "job")}`;
   byId("pj-go").disabled = false;
 }
@@ -93,11 +94,11 @@ function row(victim) {
 /* Stop the victims that are shown; the same key is sent again if the first request fails. If they have changed
    meanwhile, show the new preview. */
 async function apply() {
-  const { address, basis, key } = shown;
+  const { address, agreed, key } = shown;
   byId("pj-go").disabled = true;
   byId("pj-error").hidden = true;
   try {
-    await call("POST", `${address}apply/`, { basis }, { "Idempotency-Key": key });
+    await call("POST", `${address}apply/`, agreed, { "Idempotency-Key": key });
     byId("preempt-job").close();
     toast("The jobs are being stopped; their units are reserved for this job.");
     await refreshRegions();
