@@ -41,7 +41,7 @@ class PlainCluster:
         self.chosen = [0] * len(self.cpu)
         self.failed = self.events = 0
 
-    def hear(self, machine: int, now: float) -> None:
+    def apply_heartbeat(self, machine: int, now: float) -> None:
         """Bring what the scheduler knows of a machine up to its last heartbeat."""
         beat = int((now + self.phase[machine]) / self.scheduler.heartbeat_s)
         if beat != self.beat[machine]:
@@ -54,7 +54,7 @@ class PlainCluster:
         cpu, memory, needs = self.cpu[task], self.memory[task], self.needs[task]
         for _ in range(self.scheduler.tries):
             machine = next(self.draws)
-            self.hear(machine, now)
+            self.apply_heartbeat(machine, now)
             if (
                 cpu <= self.seen_cpu[machine]
                 and memory <= self.seen_memory[machine]
@@ -82,7 +82,7 @@ class PlainCluster:
         accepted, rejected = [], []
         for task in tasks:
             machine = self.chosen[task]
-            self.hear(machine, now)
+            self.apply_heartbeat(machine, now)
             cpu, memory = self.cpu[task], self.memory[task]
             if cpu <= self.free_cpu[machine] and memory <= self.free_memory[machine]:
                 self.free_cpu[machine] -= cpu
@@ -99,7 +99,7 @@ class PlainCluster:
     def end(self, task: int, now: float) -> None:
         """Free the resources of a task."""
         machine = self.chosen[task]
-        self.hear(machine, now)
+        self.apply_heartbeat(machine, now)
         self.free_cpu[machine] += self.cpu[task]
         self.free_memory[machine] += self.memory[task]
         self.events += 1

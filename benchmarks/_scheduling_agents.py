@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
-from apps.scheduling.core.registry import make, situation
+from apps.scheduling.core.registry import agent_parameters, make
 from apps.scheduling.core.types import Placed, Policy, Request
 from apps.testbed.core.demo_cluster import demo_cluster, exact_request
 
@@ -49,7 +49,7 @@ def contention(policy: str, *, servers: int, agents: int, alone: bool = False) -
         for i in range(APPLICATIONS)
     ]
     places = [{"agents": agents, "share": share} for share in range(agents)]
-    deciders = [make(policy, situation(policy, place)) for place in places]
+    deciders = [make(policy, agent_parameters(policy, place)) for place in places]
     size = DECISIONS
     if alone:
         deciders, size = [make(policy)], DECISIONS * agents

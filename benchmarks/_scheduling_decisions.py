@@ -27,7 +27,7 @@ from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.cluster.copy import ClusterCopy
 from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.fused import FusedTarcil
-from apps.scheduling.core.registry import make, situation
+from apps.scheduling.core.registry import agent_parameters, make
 from apps.scheduling.core.sizing.sizes import Sized
 from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.tarcil.batch_arrays import Rule
@@ -309,7 +309,7 @@ def conflicts(policy: str, *, servers: int, agents: int, rounds: int) -> float:
     """Share of placements lost when agents decide on equally old copies, then commit in turn."""
     store, held = busy_cluster(servers, keeps_log=True)
     places = [{"agents": agents, "share": share} for share in range(agents)]
-    deciders = [make(policy, situation(policy, place)) for place in places]
+    deciders = [make(policy, agent_parameters(policy, place)) for place in places]
     copies = [_copy_of(store) for _ in range(agents)]
     rng = np.random.default_rng(4)
     asked = requests(SIGNATURES, rng)

@@ -268,7 +268,7 @@ class EnrolmentToken(models.Model):
 
 
 class ServerAgent(models.Model):
-    """The agent of one server, and its credential, which is good for this server only."""
+    """The agent of one server, and its credential, which is valid for this server only."""
 
     name = models.CharField(max_length=63, unique=True, help_text="of its server")
     server = models.OneToOneField(

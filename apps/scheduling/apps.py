@@ -18,7 +18,7 @@ class SchedulingConfig(AppConfig):
             load_policies,
             require_policies,
         )
-        from apps.scheduling.services.fair_share import require_settled  # noqa: PLC0415
+        from apps.scheduling.services.fair_share import require_counted  # noqa: PLC0415
         from apps.workloads.models import Job  # noqa: PLC0415
 
         load_policies()
@@ -26,6 +26,6 @@ class SchedulingConfig(AppConfig):
         require_policies("BERTH_JOB_POLICIES", settings.JOB_POLICIES)
 
         def on_delete(instance: Job, **_: Any) -> None:
-            require_settled(instance)
+            require_counted(instance)
 
         pre_delete.connect(on_delete, sender=Job, weak=False)

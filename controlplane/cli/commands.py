@@ -33,7 +33,7 @@ class Follower:
 
     Attributes
     ----------
-    attempt : launch that the output is of; the next launch begins anew
+    attempt : launch that the output is of; the next launch starts from the beginning
     """
 
     client: BerthClient
@@ -64,7 +64,9 @@ class Follower:
         if attempt != self.attempt:
             is_first, self.attempt = self.attempt in {"", "0"}, attempt
             if not is_first:
-                print_message(f"berth: launch {attempt} of the job; its output begins anew")
+                print_message(
+                    f"berth: launch {attempt} of the job; its output starts from the beginning"
+                )
                 self.ends.clear()
                 return 1, False
         begin = int(headers["berth-output-start"])

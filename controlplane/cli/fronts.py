@@ -211,7 +211,11 @@ def _outcome(front: Mapping[str, Any]) -> str:
 def _coverage_text(coverage: Mapping[str, Any]) -> str:
     left = coverage["good_for_seconds"]
     text = f"{100 * coverage['still_share']:.0f} % of the containers running now"
-    return text if left is None else f"{text}, good for {duration(left)} of cluster time"
+    return (
+        text
+        if left is None
+        else f"{text}, expected to stay valid for {duration(left)} of cluster time"
+    )
 
 
 def _shown(front: Mapping[str, Any]) -> str:

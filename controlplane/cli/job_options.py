@@ -61,7 +61,7 @@ def _add_command(parser: ArgumentParser) -> None:
         "--progress",
         type=argument_type(shlex.split),
         metavar="COMMAND",
-        help="prints the progress, run beside the command",
+        help="prints the progress; run repeatedly next to the command",
     )
     add(
         "--progress-every",

@@ -1,4 +1,4 @@
-"""berth reproduce: the figures of a paper beside ours; needs no server."""
+"""berth reproduce: the figures of a paper next to ours; needs no server."""
 
 import time
 from argparse import Namespace

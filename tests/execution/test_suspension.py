@@ -9,10 +9,10 @@ from django.urls import reverse
 
 from apps.accounts.selectors import token_digest
 from apps.common.core.errors import ConflictError
-from apps.execution.core.agent.wire import PROTOCOL, Told
+from apps.execution.core.agent.wire import PROTOCOL, KnownOrders
 from apps.execution.core.port import SuspensionReport
 from apps.execution.models import Launch, ServerAgent
-from apps.execution.services.agents import are_news, orders_of
+from apps.execution.services.agents import have_changed, orders_of
 from apps.execution.services.recovery import requeue_launch
 from apps.execution.services.suspension import (
     GIVEN_UP,
@@ -222,11 +222,11 @@ def test_an_order_says_what_is_requested_and_what_is_recorded() -> None:
 def test_a_request_wakes_the_agent_that_waits_for_orders() -> None:
     job, launch = running()
     server = Server.objects.get().pk
-    told = Told(frozenset({launch}))
-    assert not are_news(orders_of(server), told)
+    known = KnownOrders(frozenset({launch}))
+    assert not have_changed(orders_of(server), known)
     suspend_job(job.pk)
-    assert are_news(orders_of(server), told)
-    assert not are_news(orders_of(server), told._replace(suspended=frozenset({launch})))
+    assert have_changed(orders_of(server), known)
+    assert not have_changed(orders_of(server), known._replace(suspended=frozenset({launch})))
 
 
 def test_the_api_accepts_a_request_and_refuses_others_with_the_reason(

@@ -113,7 +113,7 @@ ALLOWED: Final = {
             "operations.selectors.events_after",
             "scheduling.api.reads.jobs_on",
             "scheduling.selectors.decisions.decisions_at",
-            "scheduling.selectors.fair_share.is_settled",
+            "scheduling.selectors.fair_share.is_counted",
             "scheduling.selectors.quotas.quota_rows",
             "scheduling.selectors.quotas.standings",
             "scheduling.selectors.units_of_allocation",

@@ -241,8 +241,8 @@ def test_failures_of_one_kind_are_logged_again_after_a_minute(
     failures, job, second = PolicyFailures(), uuid7(), uuid7()
     lost, other = (PolicyFailedError("theirs", error("gone")) for error in (KeyError, OSError))
     for now_s in (100.0, 101.0, 159.0, 160.0, 161.0):
-        failures.tell(lost, [job], now_s=now_s)
-    failures.tell(other, [job, second], now_s=161.0)
+        failures.record(lost, [job], now_s=now_s)
+    failures.record(other, [job, second], now_s=161.0)
     sentence = f"no decision on job {job}: the policy theirs failed with"
     assert [record.message for record in caplog.records] == [
         f"{sentence} KeyError: 'gone'",

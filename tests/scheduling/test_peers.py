@@ -56,12 +56,12 @@ def test_the_samples_are_read_once_in_a_while() -> None:
     now = [0.0]
     peers = Peers("agent-1", clock=lambda: now[0])
     with CaptureQueriesContext(connection) as captured:
-        assert peers.situation() == {"agents": 1, "share": 0}
+        assert peers.parameters() == {"agents": 1, "share": 0}
         sampled("agent-1", "agent-0")
         now[0] = POLL_S - 0.1
-        assert peers.situation() == {"agents": 1, "share": 0}
+        assert peers.parameters() == {"agents": 1, "share": 0}
         now[0] = POLL_S
-        assert peers.situation() == {"agents": 2, "share": 1}
+        assert peers.parameters() == {"agents": 2, "share": 1}
     assert sum("systemsample" in q["sql"] and "SELECT" in q["sql"] for q in captured) == 2
 
 
@@ -72,7 +72,7 @@ def decided(agent: str) -> Decision:
     return Decision.objects.get(job=job)
 
 
-def test_the_situation_is_stored_with_a_decision_and_repeated() -> None:
+def test_the_parameters_of_an_agent_are_stored_with_a_decision_and_repeated() -> None:
     build(*"abcdefgh")
     sampled("agent-1", "agent-2", "agent-3")
     decision = decided("agent-2")

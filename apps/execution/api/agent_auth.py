@@ -1,4 +1,4 @@
-"""Authentication of agents: a credential that is good for the agent routes of one server only."""
+"""Authentication of agents: a credential permits the agent routes of one server only."""
 
 from typing import Any
 

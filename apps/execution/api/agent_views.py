@@ -38,9 +38,9 @@ from apps.execution.core.agent.wire import (
     HEARTBEAT_S,
     MAX_CHUNK,
     order_json,
+    read_known_orders,
     read_report,
     read_sample,
-    read_told,
     read_usage,
 )
 from apps.execution.models import ServerAgent
@@ -175,8 +175,8 @@ class Sync(AgentView):
             usage = _read("/usage", partial(read_usage, given["usage"]))
             service.confirm_lease(agent)
             beat(cast("int", agent.server_id), usage)
-        told = read_told(given)
-        orders = service.wait_for_orders(agent, epoch, told, wait_s=given["wait_s"])
+        known = read_known_orders(given)
+        orders = service.wait_for_orders(agent, epoch, known, wait_s=given["wait_s"])
         return Response(
             {"lease_s": settings.AGENT_LEASE_S, "orders": [order_json(o) for o in orders]}
         )

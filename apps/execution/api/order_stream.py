@@ -24,11 +24,11 @@ from apps.common.api.problems import INTERNAL, ProblemError, as_problem
 from apps.common.core.problem_codes import ProblemCode
 from apps.common.infrastructure.notifications import concerns
 from apps.execution.api.agent_serializers import AwaitSerializer
-from apps.execution.core.agent.wire import order_json, read_told
+from apps.execution.core.agent.wire import order_json, read_known_orders
 from apps.execution.core.port import CommandOrder
 from apps.execution.models import ServerAgent
 from apps.execution.services.agent_credentials import agent_of
-from apps.execution.services.agents import are_news, checked_orders
+from apps.execution.services.agents import checked_orders, have_changed
 from apps.inventory.core.backends import MACHINES
 from apps.operations.api.stream import Receive, Scope, Send, disconnected, refuse, respond
 from apps.operations.api.stream_auth import is_known_host
@@ -177,7 +177,7 @@ async def _awaited(
     agent: ServerAgent, given: dict[str, Any], gone: "asyncio.Task[None]"
 ) -> list[CommandOrder]:
     """Return the orders once they are news, the time is over, or the agent is gone."""
-    loop, told = asyncio.get_running_loop(), read_told(given)
+    loop, known = asyncio.get_running_loop(), read_known_orders(given)
     until_s = loop.time() + given["wait_s"]
     waiter, all_waiters = Waiter(agent.server_id or 0), hub()
     await all_waiters.join(waiter)
@@ -186,7 +186,7 @@ async def _awaited(
             waiter.woken.clear()
             orders = await in_thread(checked_orders, agent.pk, given["epoch"])
             left_s = until_s - loop.time()
-            if are_news(orders, told) or left_s <= 0.0 or gone.done():
+            if have_changed(orders, known) or left_s <= 0.0 or gone.done():
                 return orders
             wait_s = left_s if all_waiters.listens.is_set() else min(left_s, POLL_S)
             woken = asyncio.create_task(waiter.woken.wait())

@@ -43,7 +43,7 @@ class Holder:
         self._backend, self._worker, self._logger = backend, worker, logger
         self._token = 0
         self._next_s: dict[str, float] = defaultdict(float)
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     @retry_once
     def hold(self) -> None:
@@ -127,21 +127,21 @@ class Holder:
         return wall_s < self._next_s[what]
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:
-        """Forget when activities of things that are gone were due, and what was told of them."""
-        for known in (self._next_s, self._told):
+        """Drop the due times and the logged texts of activities whose objects are gone."""
+        for known in (self._next_s, self._logged):
             for what in [what for what in known if is_gone(what)]:
                 del known[what]
 
-    def tell(self, what: str, text: str) -> None:
-        """Log a text once, until it changes; empty = all is well again."""
-        before = self._told.get(what, "")
+    def log_once(self, what: str, text: str) -> None:
+        """Log a text when it changes; empty = the problem is over."""
+        before = self._logged.get(what, "")
         if text == before:
             return
-        self._told[what] = text
+        self._logged[what] = text
         if text:
             self._logger.warning("%s: %s", what, text)
         else:
-            self._logger.info("%s: well again after: %s", what, before)
+            self._logger.info("%s: resolved: %s", what, before)
 
 
 def environment(name: str) -> Environment:

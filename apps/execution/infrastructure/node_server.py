@@ -60,7 +60,7 @@ class NodeEvents(Protocol):
         """Store the end of an order."""
 
     def disconnected(self, node: str) -> None:
-        """Send a node no more orders; its orders go on."""
+        """Stop sending orders to a node; its running orders continue."""
 
     def expired(self, node: str, ordered: list[str], running: list[str]) -> None:
         """Give up the orders of a node that stayed away for longer than its lease."""

@@ -25,11 +25,11 @@ from apps.execution.core.agent.wire import (
     RESUMED,
     STARTED,
     SUSPENDED,
+    KnownOrders,
     MachineUsage,
     TaskReport,
-    Told,
+    known_orders,
     protocol_of,
-    told_by,
 )
 from apps.execution.core.port import CommandOrder, EndReport, Outcome, SuspensionReport
 from apps.execution.models import ServerAgent
@@ -258,13 +258,13 @@ def _can_probe(server_id: int) -> bool:
 
 
 def wait_for_orders(
-    agent: ServerAgent, epoch: int, told: Told, *, wait_s: float
+    agent: ServerAgent, epoch: int, known: KnownOrders, *, wait_s: float
 ) -> list[CommandOrder]:
-    """Return the orders of a server as soon as one differs from what its agent was told.
+    """Return the orders of a server as soon as they differ from those that its agent knows.
 
     Parameters
     ----------
-    told : by the last answer
+    known : orders of the last answer
     wait_s : wall seconds after which the orders are returned in any case
 
     Raises
@@ -279,16 +279,16 @@ def wait_for_orders(
             while True:
                 orders = checked_orders(agent.pk, epoch)
                 left_s = until - time.monotonic()
-                if are_news(orders, told) or left_s <= 0.0:
+                if have_changed(orders, known) or left_s <= 0.0:
                     return orders
                 wait(min(left_s, POLL_S))
     finally:
         _WAITING.release()
 
 
-def are_news(orders: Collection[CommandOrder], told: Told) -> bool:
-    """Return True if orders differ from those that an agent was told before."""
-    return told != told_by(orders)
+def have_changed(orders: Collection[CommandOrder], known: KnownOrders) -> bool:
+    """Return True if orders differ from those that an agent knows."""
+    return known != known_orders(orders)
 
 
 def checked_orders(agent_id: int, epoch: int) -> list[CommandOrder]:

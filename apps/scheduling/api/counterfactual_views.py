@@ -219,7 +219,7 @@ def read_changes(found: Mapping[str, Any], decision: Decision) -> dict[str, Any]
 
 
 def _sample_problems(size: int, policy: str | None) -> list[FieldProblem]:
-    """Return what is wrong with R, also beside a policy that does not compare R candidates."""
+    """Return what is wrong with R, for example that the policy does not compare R candidates."""
     problems = []
     if size > settings.MAX_SAMPLE:
         detail = f"must be at most {settings.MAX_SAMPLE}, not {size}"

@@ -56,7 +56,7 @@ class WaitingJobSerializer(serializers.Serializer[Any]):
 
 
 class StartScoreSerializer(serializers.Serializer[Any]):
-    """Starts of the last day of cluster time beside their first estimates."""
+    """Starts of the last day of cluster time, compared with their first estimates."""
 
     kind = serializers.CharField(help_text="Kind of the target, and size.")
     count = serializers.IntegerField(

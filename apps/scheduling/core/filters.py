@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Shorts, Snapshot
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
-from apps.scheduling.core.cluster.capacity import most_that_fit, requested_per_unit
+from apps.scheduling.core.cluster.capacity import max_that_fit, requested_per_unit
 from apps.scheduling.core.cluster.places import place_of
 from apps.scheduling.core.types import Request, Within
 
@@ -81,7 +81,7 @@ def free_with_capacity(state: BatchState, request: Request) -> Shorts:
     """
     requested = requested_per_unit(request)
     vectors = np.where(requested > 0, requested, state.facts.share)
-    fitting = most_that_fit(vectors, state.server_free, int(state.free_count.max(initial=0)))
+    fitting = max_that_fit(vectors, state.server_free, int(state.free_count.max(initial=0)))
     return np.minimum(state.free_count, fitting)
 
 

@@ -18,9 +18,9 @@ def patience_s(
 ) -> float:
     """Return the cluster seconds after which a job takes any unit; 0 = it takes one at once.
 
-    Jobs of several units do not wait, as so many good ones are rarely free; nor do jobs with a
-    deadline, which would need more units later, services, which serve nobody while they wait, and
-    jobs of a priority above 0.
+    Jobs of several units do not wait, as enough good ones are rarely free at once; nor do jobs
+    with a deadline, which would need more units later, services, which serve nobody while they
+    wait, and jobs of a priority above 0.
 
     Parameters
     ----------

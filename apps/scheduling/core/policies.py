@@ -201,7 +201,7 @@ class AssembledPolicy:
         expectations = scored.scores.expectations
         if not request.is_patient or self.gains_enough is None or expectations is None:
             return False
-        usual = partial(expectation.usual_speed, state.facts, request)
+        usual = partial(expectation.attainable_speed, state.facts, request)
         return not self.gains_enough(expectations[scored.picked[0]], usual)
 
     def _filter(self, state: BatchState, request: Request) -> Eligibility:

@@ -76,7 +76,9 @@ class Quasar(AssembledPolicy):
         goal = request.goal
         if goal is None:
             return super()._decide(state, request, seed)
-        free = replace(request, units=goal.most, gang=False, locality=None, platforms=goal.allowed)
+        free = replace(
+            request, units=goal.max_units, gang=False, locality=None, platforms=goal.allowed
+        )
         eligibility = self._filter(state, free)
         found = self._allocate(state, request, eligibility, seed)
         if found is None or not found.is_met:
@@ -133,7 +135,7 @@ def allocate(
 ) -> Allocation:
     """Take units of servers in their order until the target is met.
 
-    A server gives at most as many units as speed it up. Stops at `Goal.most` units.
+    A server gives at most as many units as speed it up. Stops at `Goal.max_units` units.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def allocate(
     parts: list[tuple[int, int]] = []
     total, units, before, rate = 0.0, 0, 0.0, 0.0
     for server, speed in zip(ranked.tolist(), alone.tolist(), strict=True):
-        room = min(int(eligibility.room[server]), peak, goal.most - units)
+        room = min(int(eligibility.room[server]), peak, goal.max_units - units)
         if request.spread is not None:
             room = min(room, 1)
         for count in range(1, room + 1):
@@ -157,7 +159,7 @@ def allocate(
         if room > 0:
             parts.append((server, room))
             before = total
-        if units >= goal.most:
+        if units >= goal.max_units:
             break
     return Allocation(parts, is_met=False, rate=rate)
 

@@ -32,7 +32,7 @@ class Parameter:
 
     Attributes
     ----------
-    is_situation : the agent that decides sets it; it is not chosen, but is stored with decisions
+    is_set_by_agent : not chosen by users; stored with the decisions of the agent
     """
 
     name: str
@@ -41,7 +41,7 @@ class Parameter:
     high: float
     about: str
     is_whole: bool = False
-    is_situation: bool = False
+    is_set_by_agent: bool = False
 
     def schema(self) -> dict[str, Any]:
         """JSON schema."""
@@ -89,7 +89,7 @@ class Entry:
 
 def chosen_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
     """Return the parameters that a user chooses."""
-    return tuple(each for each in parameters if not each.is_situation)
+    return tuple(each for each in parameters if not each.is_set_by_agent)
 
 
 def parameters_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
@@ -130,11 +130,11 @@ _SHARE: Final = (
     Parameter(
         "agents", ALONE.agents, 1, MAX_AGENTS,
         "agents that decide at the same time; each prefers a share of the servers",
-        is_whole=True, is_situation=True,
+        is_whole=True, is_set_by_agent=True,
     ),
     Parameter(
         "share", ALONE.share, 0, MAX_AGENTS - 1, "number of the share that is preferred",
-        is_whole=True, is_situation=True,
+        is_whole=True, is_set_by_agent=True,
     ),
 )  # fmt: skip
 
@@ -311,11 +311,11 @@ def default_parameters(name: str) -> dict[str, float]:
     return {} if entry is None else {each.name: each.default for each in entry.parameters}
 
 
-def situation(name: str, values: Mapping[str, float]) -> dict[str, float]:
-    """Return those of the values that the agent sets for a policy; none for an unknown one."""
+def agent_parameters(name: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the values of the parameters that the agent sets for a policy; none if unknown."""
     entry = POLICIES.get(name)
     known = () if entry is None else entry.parameters
-    return {p.name: values[p.name] for p in known if p.is_situation and p.name in values}
+    return {p.name: values[p.name] for p in known if p.is_set_by_agent and p.name in values}
 
 
 def make_plain(name: str) -> Policy:

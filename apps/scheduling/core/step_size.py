@@ -3,14 +3,14 @@
 from typing import Final
 
 _KEPT: Final = 0.8  # weight of the earlier steps when one more is recorded
-_APART: Final = 0.1  # sizes that vary by less, relative to their mean, tell nothing of fixed time
+_APART: Final = 0.1  # sizes that vary by less, relative to their mean, do not show the fixed time
 
 
 class StepSize:
     """Number of items of the next step; it follows the fixed and the marginal time of a step.
 
     The time of a step is a line over its items, fitted to the recent steps by weighted least
-    squares. The next step has as many items as fit into the target beside the fixed time, or, if
+    squares. The next step has as many items as fit into the target next to the fixed time, or, if
     the fixed time alone is more than half of the target, as take as long as the fixed time: a
     smaller step would cost much throughput and shorten the step little. The size changes by a
     factor of two at most, and grows only after a full step.
@@ -40,7 +40,7 @@ class StepSize:
         self.current = min(max(wanted, least, self._smallest), most, self._largest)
 
     def _fit(self, items: int, elapsed_s: float) -> float:
-        """Fit the line anew; returns the seconds per item."""
+        """Fit the line again; returns the seconds per item."""
         new = (1.0, items, elapsed_s, items * items, items * elapsed_s)
         self._sums = [_KEPT * before + each for before, each in zip(self._sums, new, strict=True)]
         weight, n, s, nn, ns = self._sums

@@ -186,9 +186,9 @@ class Request:
         return self.units if self.is_whole else 1
 
     @property
-    def most_units(self) -> int:
-        """Units that a policy may take that chooses their number itself."""
-        most = 0 if self.goal is None else self.goal.most
+    def max_units(self) -> int:
+        """Max units that a policy may take if it chooses their number itself."""
+        most = 0 if self.goal is None else self.goal.max_units
         return max(self.units, self.reserved or 0, most)
 
     def of_fixed_size(self) -> "Request":

@@ -96,7 +96,7 @@ class Uses(NamedTuple):
 
 
 def uses(*, after: int, until: int, now_s: float, half_life_s: float) -> Uses:
-    """Return what projects have used of late and use now; O(changes after ``after`` + live).
+    """Return what projects have used recently and use now; O(changes after ``after`` + live).
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def uses(*, after: int, until: int, now_s: float, half_life_s: float) -> Uses:
     return found
 
 
-def is_settled(job: UUID, project: UUID) -> bool:
+def is_counted(job: UUID, project: UUID) -> bool:
     """Return whether the stored share of a project counts all allocations of a job as ended."""
     return bool(fetch_rows(_SETTLED, {"job": job, "project": project})[0][0])
 

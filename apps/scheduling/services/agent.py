@@ -130,7 +130,7 @@ class SchedulingAgent:
             raise  # the database is unavailable: retrying single jobs is pointless
         except Exception as error:
             if isinstance(error, PolicyFailedError):
-                self._failures.tell(error, claimed, now_s=time.monotonic())
+                self._failures.record(error, claimed, now_s=time.monotonic())
             else:
                 logger.exception("decision failed for jobs %s", ", ".join(map(str, claimed)))
             if len(claimed) > 1:
@@ -162,7 +162,7 @@ class SchedulingAgent:
             except PolicyFailedError as error:
                 if len(each) > 1:
                     raise  # each is decided on alone, as the policy may fail on one of them only
-                self._failures.tell(error, [each[0].job.id], now_s=time.monotonic())
+                self._failures.record(error, [each[0].job.id], now_s=time.monotonic())
                 refused = [refused_as.failed(each[0], error)]
             self._refuse(refused, by)
 

@@ -64,7 +64,7 @@ class Deciders:
         peers: Peers | None = None,
     ) -> None:
         self._agent, self._default_name, self._peers = agent, default_name, peers
-        self._situation: dict[str, float] = {}
+        self._agent_parameters: dict[str, float] = {}
         self.default = self._decider(policy)
         self.short = self._decider(registry.make(registry.SHORT))
         self._named = {policy.name: self.default}
@@ -75,12 +75,12 @@ class Deciders:
         A policy that prefers a share of the servers depends on the number of agents. It is
         created again when that number changes, and then has to rebuild its rankings.
         """
-        if self._peers is not None and self._peers.situation() != self._situation:
-            self._situation = dict(self._peers.situation())
+        if self._peers is not None and self._peers.parameters() != self._agent_parameters:
+            self._agent_parameters = dict(self._peers.parameters())
             self._named = {
                 name: by
                 for name, by in self._named.items()
-                if not registry.situation(name, self._situation)
+                if not registry.agent_parameters(name, self._agent_parameters)
             }
         if self._default_name is not None:
             self.default = self._of_name(self._default_name())
@@ -122,14 +122,14 @@ class Deciders:
 
     def _of_name(self, name: str) -> Decider:
         if name not in self._named:
-            situation = registry.situation(name, self._situation)
+            from_agent = registry.agent_parameters(name, self._agent_parameters)
             try:
-                self._named[name] = self._decider(registry.make(name, situation), situation)
+                self._named[name] = self._decider(registry.make(name, from_agent), from_agent)
             except PolicyFailedError as error:
                 return self._decider(_Unavailable(name, error))  # made again for the next batch
         return self._named[name]
 
-    def _decider(self, policy: Policy, situation: Mapping[str, float] = _ALONE) -> Decider:
+    def _decider(self, policy: Policy, from_agent: Mapping[str, float] = _ALONE) -> Decider:
         identity = AgentIdentity(
             self._agent,
             policy.name,
@@ -137,5 +137,5 @@ class Deciders:
             settings.BERTH_VERSION,
             policy.draws_sample,
         )
-        parameters = {**registry.default_parameters(policy.name), **situation}
+        parameters = {**registry.default_parameters(policy.name), **from_agent}
         return Decider(policy, identity, parameters)

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from apps.common.infrastructure.database import fetch_rows
-from apps.scheduling.core.cluster.chips import Chip, Container, CoreChoice, container_of, deal
+from apps.scheduling.core.cluster.chips import (
+    Chip,
+    Container,
+    CoreChoice,
+    assign_cores,
+    container_of,
+)
 
 UnitChips = Mapping[int, int]  # unit id -> L3 group
 
@@ -60,7 +66,7 @@ def choose_cores(
         if left < 0:
             break
         containers.append(container_of(each.size, cores, each.caused, each.tolerated))
-    return deal(containers, before)
+    return assign_cores(containers, before)
 
 
 def _residents(chips: UnitChips, owners: Mapping[int, int | None]) -> list[_Resident]:

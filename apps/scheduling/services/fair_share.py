@@ -28,8 +28,8 @@ from apps.scheduling.core.types import Request
 from apps.scheduling.selectors.fair_share import (
     Uses,
     cluster_capacity,
+    is_counted,
     is_on,
-    is_settled,
     project_shares,
     uses,
 )
@@ -109,14 +109,14 @@ def _settled(
     return total(decayed(stored, now_s - row.cluster_s, half_life_s), ended)
 
 
-def require_settled(job: Job) -> None:
-    """Check that the stored share of its project counts a job, so that its rows may be deleted.
+def require_counted(job: Job) -> None:
+    """Check that the stored share of its project counts a job, whose rows can then be deleted.
 
     Raises
     ------
     ConflictError : it does not yet; the next update counts it.
     """
-    if is_on() and not is_settled(job.pk, job.project_id):
+    if is_on() and not is_counted(job.pk, job.project_id):
         msg = "the fair share of its project does not count the job yet; delete it in some seconds"
         raise ConflictError(msg)
 

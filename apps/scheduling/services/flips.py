@@ -117,7 +117,7 @@ def _by_weights(situation: Situation, wanted: int) -> Iterator[Flip]:
 
 def _by_agents(situation: Situation, wanted: int) -> Iterator[Flip]:
     """Let the agent decide alone, if it preferred a share of the servers."""
-    stored = registry.situation(situation.batch.row.policy, situation.batch.parameters)
+    stored = registry.agent_parameters(situation.batch.row.policy, situation.batch.parameters)
     agents = stored.get("agents", 1)
     if agents > 1 and wanted in _chosen(situation, situation.request, parameters={"agents": 1}):
         effect = f"if one agent had decided alone instead of {agents:.0f} at the same time"

@@ -30,8 +30,8 @@ class Peers:
         self._due_s = -float("inf")
         self._found: dict[str, float] = {}
 
-    def situation(self) -> Mapping[str, float]:
-        """Return the number of agents and the number of this agent's share.
+    def parameters(self) -> Mapping[str, float]:
+        """Return the parameters that the agent sets for its policies: ``agents`` and ``share``.
 
         Queries the samples at most once in `POLL_S` seconds.
         """

@@ -13,7 +13,7 @@ AGAIN_S: Final = 60.0  # wall seconds
 
 
 class PolicyFailures:
-    """Logs the first failure of each kind at once, and the next ones once a minute with a number.
+    """Logs the first failure of each kind at once, then one a minute with the number since.
 
     A kind is a policy and a type of error. If the policy of the cluster is broken, it fails on
     every waiting job, many times a second.
@@ -23,7 +23,7 @@ class PolicyFailures:
         self._logged_s: dict[str, float] = {}
         self._unlogged: dict[str, int] = {}
 
-    def tell(self, error: PolicyFailedError, jobs: Sequence[UUID], *, now_s: float) -> None:
+    def record(self, error: PolicyFailedError, jobs: Sequence[UUID], *, now_s: float) -> None:
         """Log a failure with its traceback, or count it.
 
         Parameters

@@ -71,8 +71,8 @@ def within_quotas(
         if limit.covers(units):
             is_borrowed = units > books.own(project).unused
             request = replace(each.request, units=units, pool=pool if is_borrowed else None)
-            if limit.covers(request.most_units + beyond):
-                beyond += request.most_units - units
+            if limit.covers(request.max_units + beyond):
+                beyond += request.max_units - units
             else:
                 request = request.of_fixed_size()
             within.append(replace(each, request=request))

@@ -96,10 +96,11 @@ def _versions_now(batch: RepeatedBatch) -> dict[str, Any]:
 
 
 def _parameters_now(policy: str, stored: Mapping[str, float]) -> dict[str, float]:
-    """Return the parameters of a policy today, in the situation that is stored."""
+    """Return today's parameters of a policy, but the stored ones that its agent had set."""
     now = registry.default_parameters(policy)
-    chosen = {name: now[name] for name in now.keys() - registry.situation(policy, now).keys()}
-    return {**chosen, **registry.situation(policy, stored)}
+    by_agent = registry.agent_parameters(policy, now).keys()
+    chosen = {name: now[name] for name in now.keys() - by_agent}
+    return {**chosen, **registry.agent_parameters(policy, stored)}
 
 
 def _stored_fields(decision: Decision) -> dict[str, Any]:

@@ -153,8 +153,8 @@ class ShadowWorker:
             found.unavailable += len(decisions)
             return
         # with the number of agents of the live decision: the shadow decides in its place
-        situation = registry.situation(shadow.policy, batch.parameters)
-        policy = repeater.policy(shadow.policy, {**shadow.parameters, **situation})
+        agent_parameters = registry.agent_parameters(shadow.policy, batch.parameters)
+        policy = repeater.policy(shadow.policy, {**shadow.parameters, **agent_parameters})
         allocated = _allocated(decisions)
         for decision in decisions:
             position = decision.position or 0

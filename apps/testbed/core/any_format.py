@@ -1,4 +1,4 @@
-"""The front door of traces: recognise the format of a text file and read its jobs."""
+"""Detect the format of a trace in a text file, and read its jobs."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

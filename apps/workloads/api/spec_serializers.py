@@ -198,8 +198,8 @@ class JobSpecSerializer(serializers.Serializer[Any]):
         help_text="Copies of the command may run, to profile its application once.",
     )
     progress_command = _arguments(
-        "Runs again and again beside the command; the last line that it prints and that "
-        "begins with a share says the progress. Without it, the command writes a file."
+        "Runs repeatedly while the command runs; the last line of its output that begins with a "
+        "share is the progress. Without it, the command writes its progress to a file."
     )
     progress_every_seconds = serializers.FloatField(
         min_value=PROGRESS_LIMITS_S[0],

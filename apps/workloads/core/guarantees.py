@@ -103,7 +103,7 @@ def _refuse_sample(
     at: str,
     problems: Problems,
 ) -> None:
-    """Report R or a guarantee beside a policy that does not compare R candidates."""
+    """Report R or a guarantee for a policy that does not compare R candidates."""
     others = ", ".join(limits.sampling_policies)
     for name, value in (("sample_size", size), ("guarantee", guarantee)):
         if value is not None:

@@ -7,12 +7,12 @@ from apps.execution.backends.agent.segments import SEGMENT_BYTES, SEGMENTS, Segm
 from apps.execution.backends.agent.task import Task
 from apps.execution.core.agent.reconcile import Actions, TaskFacts, reconcile
 from apps.execution.core.agent.wire import (
-    Told,
+    KnownOrders,
+    known_orders,
+    known_orders_json,
     order_json,
     read_order,
     read_report,
-    told_by,
-    told_json,
 )
 from apps.execution.core.port import CommandOrder
 
@@ -68,7 +68,7 @@ def test_an_order_is_read_as_it_was_written() -> None:
 def test_agents_and_control_planes_of_the_first_protocol_see_no_field_that_they_refuse() -> None:
     assert "suspend" not in order_json(order(7))
     assert "is_suspended" not in order_json(order(7))
-    assert told_json(told_by([order(7), order(8, stop=True)])) == {"known": [7]}
+    assert known_orders_json(known_orders([order(7), order(8, stop=True)])) == {"known": [7]}
 
 
 def test_an_agent_ignores_fields_of_orders_that_it_does_not_know() -> None:
@@ -90,9 +90,9 @@ def test_the_end_of_a_task_says_how_long_it_ran(tmp_path: Path) -> None:
 
 
 def test_an_agent_says_what_it_was_told() -> None:
-    told = told_by([order(7), order(8, suspend=True), order(9, stop=True, suspend=True)])
-    assert told == Told(frozenset({7, 8}), frozenset({8}))
-    assert told_json(told) == {"known": [7, 8], "suspended": [8]}
+    known = known_orders([order(7), order(8, suspend=True), order(9, stop=True, suspend=True)])
+    assert known == KnownOrders(frozenset({7, 8}), frozenset({8}))
+    assert known_orders_json(known) == {"known": [7, 8], "suspended": [8]}
 
 
 def test_output_files_are_bounded_and_keep_the_newest(tmp_path: Path) -> None:

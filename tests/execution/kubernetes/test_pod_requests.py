@@ -193,7 +193,7 @@ def test_a_pod_that_cannot_be_read_is_forgotten_once_it_is_deleted(world: World)
     world.until_state(key, "cancelled")
     assert world.backend.pods.unread == {}
     world.until(
-        lambda: not any(what.startswith("pod ") for what in world.backend._holder._told),
+        lambda: not any(what.startswith("pod ") for what in world.backend._holder._logged),
         "what was logged is forgotten",
     )
 

@@ -217,9 +217,9 @@ def test_what_was_told_of_a_job_is_forgotten_once_slurm_forgets_it() -> None:
     slurm = Queue(rows=[held(9, is_array=True)])
     backend = ticking(slurm, times=1)
     assert [edit.job for edit in slurm.edits] == [9]
-    assert "job 9" in backend._holder._told
+    assert "job 9" in backend._holder._logged
     slurm.rows = []
     backend._holder.postpone("usage", 0.0)
     backend._holder.postpone("ask", 0.0)
     backend.tick(time.monotonic())
-    assert backend._holder._told.keys().isdisjoint({"job 9"})
+    assert backend._holder._logged.keys().isdisjoint({"job 9"})

@@ -164,7 +164,7 @@ def test_tasks_run_in_waves() -> None:
     goal = Goal(profile(), CompletionTime(100.0), input_bytes=1000.0, tasks=4)
     # 3 units need two waves for 4 tasks: they are busy 4 / 6 of the time
     assert [goal.is_met(15.0, 3), goal.is_met(14.9, 3)] == [True, False]
-    assert goal.most == 4
+    assert goal.max_units == 4
 
 
 def test_a_latency_is_met_if_the_queue_meets_it() -> None:

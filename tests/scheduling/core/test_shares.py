@@ -12,10 +12,10 @@ from apps.scheduling.core.expected import performance as expected
 from apps.scheduling.core.expected.performance import ALONE, Share
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.registry import (
+    agent_parameters,
     default_parameters,
     make,
     parameter_problem,
-    situation,
 )
 from apps.scheduling.core.types import Placed
 from tests.scheduling.core.clusters import idle, loaded, request, topology
@@ -128,7 +128,7 @@ def test_both_forms_decide_alike_in_every_share(seed: int, agents: int, share: i
 def test_the_registry_makes_the_policy_of_a_share() -> None:
     snapshot = idle(LARGE)
     place = {"agents": AGENTS, "share": 3}
-    assert situation("expected", place) == place
+    assert agent_parameters("expected", place) == place
     made = make("expected", place)
     (outcome,) = made.place(snapshot, [request()], np.random.default_rng(1))
     assert isinstance(outcome, Placed)
@@ -138,7 +138,7 @@ def test_the_registry_makes_the_policy_of_a_share() -> None:
 
 def test_other_policies_have_no_share() -> None:
     place = {"agents": AGENTS, "share": 3}
-    assert situation("tarcil", place) == {}
-    assert situation("of another package", place) == {}
+    assert agent_parameters("tarcil", place) == {}
+    assert agent_parameters("of another package", place) == {}
     assert "agents" not in default_parameters("tarcil")
     assert parameter_problem("expected", "agents", 2.5) is not None

@@ -42,12 +42,12 @@ from apps.execution.core.agent.wire import (
     RESUMED,
     STARTED,
     SUSPENDED,
+    KnownOrders,
     TaskReport,
     TaskSample,
-    Told,
+    known_orders,
+    known_orders_json,
     read_order,
-    told_by,
-    told_json,
 )
 from apps.execution.core.port import CommandOrder, Outcome
 
@@ -99,7 +99,7 @@ class Agent:
     lease_s: float = 0.0
     _tasks: Tasks = field(init=False)
     _wakes: Wakes = field(init=False)
-    _told: Told = field(default_factory=Told)  # by the last answer
+    _known: KnownOrders = field(default_factory=KnownOrders)  # by the last answer
     _recorded: dict[int, bool] = field(default_factory=dict)  # suspensions, as last recorded
     _orders_url: str = ""
     _stream_s: float = 0.0  # second of the monotonic clock from which the stream is asked again
@@ -225,9 +225,9 @@ class Agent:
 
     def _ask(self) -> None:
         """Wait for orders other than those of the last answer, and carry them out."""
-        begun_s, told = time.monotonic(), self._told
-        self._told = told_by(self._awaited(told_json(told)))
-        if told == self._told and time.monotonic() - begun_s < AWAY_S:
+        begun_s, known = time.monotonic(), self._known
+        self._known = known_orders(self._awaited(known_orders_json(known)))
+        if known == self._known and time.monotonic() - begun_s < AWAY_S:
             self.stop.wait(AWAY_S)  # too many agents wait there: it has not waited
 
     def _awaited(self, body: dict[str, Any]) -> list[CommandOrder]:

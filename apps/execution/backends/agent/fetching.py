@@ -1,4 +1,4 @@
-"""Fetches the files of orders: beside the other work of an agent, as it takes a while."""
+"""Fetches the files of orders in the background, so that other work of the agent does not wait."""
 
 import base64
 import logging

@@ -13,7 +13,7 @@ def lease_clock_s() -> float:
 
 
 def write_lease(path: Path, until_s: float) -> None:
-    """Write down until when tasks may run; also on a disk that has become full."""
+    """Store the time until which tasks may run; also works on a full disk."""
     text = f"{until_s:020.3f}"
     new = path.with_suffix(".new")
     try:

@@ -1,4 +1,4 @@
-"""Runs the progress command of a task again and again, beside its command.
+"""Runs the progress command of a task repeatedly while its command runs.
 
 It runs in the same directory and control groups, as the same user, one at a time. Its last line
 in the protocol is written into the file that the agent reads. Standard library only, and no other

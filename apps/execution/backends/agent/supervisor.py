@@ -134,7 +134,7 @@ class Task:
             data = os.read(key.fd, READ_BYTES)
             if data:
                 key.data.write(data)
-                poke(self.wake)
+                wake_agent(self.wake)
             else:
                 poll.unregister(key.fileobj)
         return has_ended and not ready
@@ -213,12 +213,12 @@ class Task:
             except OSError:
                 return
             del self._unwritten[name]
-            poke(self.wake)
+            wake_agent(self.wake)
 
 
-def poke(path: str) -> None:
-    """Let the agent look at its tasks now, if it is there."""
-    with suppress(OSError):  # no pipe, no reader, or a full pipe: it looks anyway
+def wake_agent(path: str) -> None:
+    """Wake the agent, if it runs, to read the state of its tasks."""
+    with suppress(OSError):  # no pipe, no reader, or a full pipe: it polls anyway
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         try:
             os.write(pipe, b".")

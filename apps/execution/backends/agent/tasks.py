@@ -73,7 +73,7 @@ class Tasks:
         self.prepare()
 
     def end(self) -> None:
-        """Take no further orders; the tasks go on."""
+        """Take no further orders; the tasks keep running."""
         self._fork_server.stop()
         if self._prepared:
             limits.remove(self._prepared)
@@ -87,7 +87,7 @@ class Tasks:
         self._fork_server.prepare(group.joined)
 
     def start(self, order: CommandOrder, files: Path | None = None) -> None:
-        """Write the order down, then start its supervisor, which starts the command once.
+        """Store the order, then start its supervisor, which starts the command once.
 
         Parameters
         ----------

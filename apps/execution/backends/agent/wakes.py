@@ -4,7 +4,7 @@ import os
 import select
 from pathlib import Path
 
-from apps.execution.backends.agent.supervisor import poke
+from apps.execution.backends.agent.supervisor import wake_agent
 
 
 class Wakes:
@@ -19,7 +19,7 @@ class Wakes:
 
     def wake(self) -> None:
         """End the wait of the other thread, or its next one."""
-        poke(str(self._path))
+        wake_agent(str(self._path))
 
     def wait(self, seconds: float) -> bool:
         """Return True as soon as somebody wakes the agent, else False after some seconds."""
@@ -29,5 +29,5 @@ class Wakes:
         return bool(ready)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         os.close(self._pipe)

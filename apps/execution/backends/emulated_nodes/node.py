@@ -80,7 +80,7 @@ class EmulatedNode(asyncio.Protocol):
         self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let the orders go on; the lease limits for how long."""
+        """Let the orders continue until the lease expires."""
         self._transport, self.terms = None, None
         self._outgoing.clear()
         self.fleet.disconnected(self)

@@ -30,7 +30,7 @@ class Timers:
         self._arm()
 
     def close(self) -> None:
-        """Call nothing any more."""
+        """Cancel all timers."""
         self._entries.clear()
         if self._timer is not None:
             self._timer.cancel()

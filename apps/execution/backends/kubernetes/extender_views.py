@@ -1,6 +1,6 @@
-"""The copy of the cluster that the extender judges by: a thread reads it, requests only look.
+"""The copy of the cluster by which the extender rates nodes; a thread keeps it up to date.
 
-No request waits for the database: it uses the copy of a moment ago, or is told that there is none.
+No request waits for the database: it uses the last copy, or gets an error if there is none.
 """
 
 import logging

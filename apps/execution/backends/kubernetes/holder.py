@@ -1,9 +1,9 @@
-"""The process that compares Kubernetes with Berth, many times a second, and moves both closer.
+"""The process that reconciles Kubernetes with Berth many times a second.
 
-It holds the backend (`services.backend_holders`): no second one acts. Two watches keep copies of
-all nodes and pods; everything else is read again in every tick, so it may die and start at any
-moment. While the API server does not answer, nothing changes in Berth; while Berth is away, pods
-that are bound go on, and pods that name Berth as their scheduler wait.
+It holds the lease of the backend (`services.backend_holders`), so it is the only one. Two watches
+keep copies of all nodes and pods; everything else is read again in every tick, so it may die and
+start at any moment. While the API server does not answer, nothing changes in Berth; while Berth is
+down, bound pods keep running, and pods that name Berth as their scheduler wait.
 """
 
 import logging
@@ -114,7 +114,7 @@ class KubernetesBackend:
         """Go on after the database was away; everything is read again in each tick."""
 
     def tick(self, wall_s: float) -> None:
-        """Compare nodes and pods with Berth's rows, and do what follows."""
+        """Reconcile nodes and pods with Berth's rows."""
         if self._holder.is_due("renew", wall_s, RENEW_S):
             self._holder.renew(each.launch for each in self._known.values())
         if not (self.nodes.is_current and self.pods.is_current):
@@ -154,7 +154,7 @@ class KubernetesBackend:
         foreign = requested(pods.values(), lambda pod: not self._counts(pod))
         refused = services.sync_nodes(list(nodes.values()), foreign, self.bindings.crowded)
         for name in nodes:
-            self._holder.tell(f"node {name}", refused.get(name, ""))
+            self._holder.log_once(f"node {name}", refused.get(name, ""))
         self._prune(pods)
 
     def _counts(self, pod: Pod) -> bool:
@@ -314,7 +314,7 @@ class KubernetesBackend:
             except PodGoneError:
                 continue
             except ControlPlaneError as error:
-                self._holder.tell("events", str(error))
+                self._holder.log_once("events", str(error))
 
     def _prune(self, pods: Mapping[str, Pod]) -> None:
         """Forget what was said about pods that no longer exist."""
@@ -324,7 +324,7 @@ class KubernetesBackend:
         unread = self.pods.unread
         self._holder.forget(lambda what: what.startswith("pod ") and what[4:] not in unread)
         for path, why in unread.items():
-            self._holder.tell(f"pod {path}", why)
+            self._holder.log_once(f"pod {path}", why)
 
 
 def _launch(case: _Case) -> int | None:

@@ -48,7 +48,7 @@ class Stress:
         return amount / (self._clock() - begun_s)
 
     def serve(self) -> None:
-        """Press as told until the input ends."""
+        """Apply the ordered pressure until the input ends."""
         while True:
             if self._wait(None if self._is_idle else 0.0) and not self._obey():
                 return

@@ -1,8 +1,8 @@
-"""The process that compares Slurm with Berth, many times a second, and moves both closer.
+"""The process that reconciles Slurm with Berth many times a second.
 
-It holds the backend (`services.backend_holders`): no second one acts. All it knows is read again
-in every tick, from Slurm and from PostgreSQL, so it may die and start at any moment. While Slurm
-does not answer, nothing changes in Berth; while Berth is away, Slurm goes on.
+It holds the lease of the backend (`services.backend_holders`), so it is the only one. It reads its
+whole state again in every tick, from Slurm and from PostgreSQL, so it may die and start at any
+moment. While Slurm does not answer, nothing changes in Berth; while Berth is down, Slurm runs on.
 
 A process that was paused for longer than its lease changes no job: directly before each program
 that changes jobs, it renews the lease of the backend, which fails if the lease has expired or
@@ -114,7 +114,7 @@ class SlurmBackend:
         """Go on after the database was away; everything is read again in each tick."""
 
     def tick(self, wall_s: float) -> None:
-        """Ask Slurm for its jobs, and do what follows; says once that Slurm does not answer."""
+        """Read the jobs of Slurm and reconcile them; logs once that Slurm does not answer."""
         if self._holder.is_due("renew", wall_s, RENEW_S):
             self._holder.renew(case.launch for case in self._known.values())
         try:
@@ -123,11 +123,11 @@ class SlurmBackend:
                 return
             self._compare(wall_s)
         except (SlurmAwayError, AnswerError) as error:
-            self._holder.tell("slurm", str(error))
+            self._holder.log_once("slurm", str(error))
             self._held = {}
             self._holder.postpone("ask", time.monotonic() + AWAY_S)
             return
-        self._holder.tell("slurm", "")
+        self._holder.log_once("slurm", "")
         if self.options.alive_file is not None:
             write_alive(self.options.alive_file)
 
@@ -184,7 +184,7 @@ class SlurmBackend:
         self._nodes = self.slurm.nodes()
         refused = services.sync_nodes(self._nodes)
         for name, why in refused.items():
-            self._holder.tell(f"node {name}", why)
+            self._holder.log_once(f"node {name}", why)
 
     def _act(self, cases: Mapping[int, _Case]) -> None:
         """Do the steps of all jobs: first what Slurm must do, so that a crash repeats them."""
@@ -246,7 +246,7 @@ class SlurmBackend:
         edits += [Edit(job, Change.RESUME) for job in by_verb.get(Verb.RESUME, {})]
         refused = self.slurm.edit(edits)
         for job, why in refused.items():
-            self._holder.tell(f"job {job}", f"Slurm did not suspend or resume it: {why}")
+            self._holder.log_once(f"job {job}", f"Slurm did not suspend or resume it: {why}")
         at_s = self._holder.cluster_s(None)
         reports = [
             SuspensionReport(launch, at_s, is_suspended)
@@ -302,7 +302,7 @@ class SlurmBackend:
         new = [job for job in found if job is not None]
         left = {job.id: why for job in new if (why := why_not(job, self._nodes))}
         for job_id, why in left.items():
-            self._holder.tell(f"job {job_id}", f"{why}; left to Slurm")
+            self._holder.log_once(f"job {job_id}", f"{why}; left to Slurm")
         self.slurm.edit([Edit(job_id, Change.LEAVE) for job_id in left])
         now_s = time.monotonic()
         jobs = [
@@ -327,7 +327,7 @@ class SlurmBackend:
                     self._submit(submitter, [job])
                 return
             self._holder.postpone(f"job {jobs[0].id}", time.monotonic() + AGAIN_S)
-            self._holder.tell(f"job {jobs[0].id}", f"{error}; it stays held")
+            self._holder.log_once(f"job {jobs[0].id}", f"{error}; it stays held")
 
 
 def write_alive(file: Path) -> None:

@@ -189,31 +189,31 @@ def read_usage(data: Any) -> MachineUsage:
     return MachineUsage(**values)
 
 
-class Told(NamedTuple):
-    """What an agent was told of its orders: launches to run, and those of them to suspend."""
+class KnownOrders(NamedTuple):
+    """The orders that an agent knows: launches to run, and those of them to suspend."""
 
     live: frozenset[int] = frozenset()
     suspended: frozenset[int] = frozenset()
 
 
-def told_by(orders: Iterable[CommandOrder]) -> Told:
-    """Return what an agent is told by orders."""
+def known_orders(orders: Iterable[CommandOrder]) -> KnownOrders:
+    """Return what an agent knows once it has these orders."""
     live = [order for order in orders if not order.stop]
-    return Told(
+    return KnownOrders(
         frozenset(order.launch for order in live),
         frozenset(order.launch for order in live if order.suspend),
     )
 
 
-def told_json(told: Told) -> dict[str, list[int]]:
-    """JSON of what an agent was told; without a field that an older control plane refuses."""
-    suspended = {"suspended": sorted(told.suspended)} if told.suspended else {}
-    return {"known": sorted(told.live), **suspended}
+def known_orders_json(known: KnownOrders) -> dict[str, list[int]]:
+    """JSON of known orders; without a field that an older control plane refuses."""
+    suspended = {"suspended": sorted(known.suspended)} if known.suspended else {}
+    return {"known": sorted(known.live), **suspended}
 
 
-def read_told(given: Mapping[str, Any]) -> Told:
-    """Read what an agent was told, from the fields of a request."""
-    return Told(frozenset(given["known"]), frozenset(given["suspended"]))
+def read_known_orders(given: Mapping[str, Any]) -> KnownOrders:
+    """Read known orders from the fields of a request."""
+    return KnownOrders(frozenset(given["known"]), frozenset(given["suspended"]))
 
 
 def order_json(order: CommandOrder) -> dict[str, Any]:

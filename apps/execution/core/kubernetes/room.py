@@ -1,4 +1,4 @@
-"""The free capacity of each node beside the pods that Kubernetes has bound to it."""
+"""The free capacity of each node: its own less that of the pods bound to it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping

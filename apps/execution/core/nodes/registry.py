@@ -124,7 +124,7 @@ class Registry:
         return Welcome(record.epoch, terms.heartbeat_s, terms.usage_s, terms.lease_s, stop)
 
     def disconnect(self, record: NodeRecord, *, now_s: float) -> None:
-        """Record that the connection of a node is lost; its orders go on until the lease ends."""
+        """Record a lost connection; the orders of the node continue until the lease ends."""
         record.is_connected, record.seen_s = False, now_s
 
     def expired(self, *, now_s: float) -> Iterator[tuple[NodeRecord, list[str], list[str]]]:

@@ -48,7 +48,7 @@ def fits(vectors: Floats, free: Floats) -> Bools:
     return inside
 
 
-def most_that_fit(vectors: Floats, free: Floats, limit: int) -> Shorts:
+def max_that_fit(vectors: Floats, free: Floats, limit: int) -> Shorts:
     """(S,) int32 how often each vector (S, 3) fits into a free capacity (S, 3), up to a limit."""
     fitting = np.full(len(free), float(limit))
     for least, left in zip((vectors * (1.0 - SLACK)).T, free.T, strict=True):  # faster than rows
@@ -62,5 +62,5 @@ def units_when_idle(topology: Topology, request: Request) -> Shorts:
     """(S,) int32 number of units of the request that fit on each server if it is idle."""
     servers = np.arange(topology.server_id.size, dtype=np.int32)
     vectors = unit_vectors(topology, servers, request)
-    by_capacity = most_that_fit(vectors, topology.server_capacity, request.units)
+    by_capacity = max_that_fit(vectors, topology.server_capacity, request.units)
     return np.minimum(topology.server_units, by_capacity)

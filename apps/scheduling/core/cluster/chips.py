@@ -137,7 +137,7 @@ def container_of(
     return Container(size, round(intensity, _DIGITS), is_taz=lost > TAZ_LOSS)
 
 
-def deal(containers: Sequence[Container], chips: Sequence[Chip]) -> list[CoreChoice]:
+def assign_cores(containers: Sequence[Container], chips: Sequence[Chip]) -> list[CoreChoice]:
     """Choose the cores of each container; O(k·p log p) for k containers and p chips.
 
     A container that fits into no chip takes several. Equally good chips: the one with the largest

@@ -173,10 +173,10 @@ def expectations(state: BatchState, request: Request, servers: Shorts) -> Floats
     return np.stack((speed, own, neighbours, 1.0 - state.free_count[servers] / size), axis=1)
 
 
-def usual_speed(facts: TopologyFacts, request: Request) -> float:
-    """Return the speed that a job may hope for: 1, or that of its fastest platform if slower.
+def attainable_speed(facts: TopologyFacts, request: Request) -> float:
+    """Return the highest speed that a job can get on the servers that it may use, at most 1.
 
-    Only servers count that it may use, whether or not they are open or busy. O(S).
+    Relative to the highest-end platform. Closed and busy servers count too. O(S).
     """
     if request.platform_speed is None:
         return 1.0
@@ -193,13 +193,13 @@ def gains_enough(
 
     It does if the unit is not contended: the performance of the job there, less the weighted log
     performance that the other jobs of the server lose, is at least `UNCONTENDED`. Else the speed
-    of the job there, relative to the usual one, less the same loss, must be at least
+    of the job there, relative to its attainable speed, less the same loss, must be at least
     ``weights.gain``.
 
     Parameters
     ----------
     expectation : (4,) columns of `Expectation`
-    usual : returns `usual_speed`; not called for a unit that is not contended
+    usual : returns `attainable_speed`; not called for a unit that is not contended
     """
     speed, own, neighbours = (float(value) for value in expectation[:3])
     lost = weights.neighbours * math.log(max(neighbours, LEAST))

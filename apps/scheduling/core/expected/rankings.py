@@ -163,7 +163,7 @@ def _new_table(rows: int, servers: int, platforms: int) -> ranking_batch.Table:
 
 
 def _new_leaders(rows: int, servers: int) -> ranking_leaders.Leaders:
-    shape = (rows, ranking_leaders.most(servers))
+    shape = (rows, ranking_leaders.max_leaders(servers))
     return ranking_leaders.Leaders(
         server=np.empty(shape, dtype=np.int32),
         base=np.empty(shape),

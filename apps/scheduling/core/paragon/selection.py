@@ -134,7 +134,7 @@ def greedy(
 
     The sources of D1 come first, from the one that the job causes most, then those of D2, from the
     one that it tolerates least. Of the units that remain, the fastest platform wins, then the
-    smallest norm of D1 + D2. If fewer units remain than requested, the search goes on among the
+    smallest norm of D1 + D2. If fewer units remain than requested, the search continues among the
     others.
 
     Parameters

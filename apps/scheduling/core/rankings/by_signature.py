@@ -15,7 +15,7 @@ from apps.common.core.arrays import as_readonly
 from apps.inventory.core.snapshot import Ints, Shorts, Snapshot
 from apps.scheduling.core.batch_state import BatchState, TopologyFacts
 from apps.scheduling.core.cluster.capacity import requested_per_unit
-from apps.scheduling.core.expected.performance import ALONE, Share, usual_speed
+from apps.scheduling.core.expected.performance import ALONE, Share, attainable_speed
 from apps.scheduling.core.rankings import kernels
 from apps.scheduling.core.rankings import log as ranking_log
 from apps.scheduling.core.types import Request
@@ -240,6 +240,6 @@ def demand(facts: TopologyFacts, request: Request) -> kernels.Demand:
         facts.barred(request),
         requested_per_unit(request),
         as_readonly(1.0 / np.maximum(request.tolerated, 1e-9), np.float64),
-        as_readonly(np.array([usual_speed(facts, request)]), np.float64),
+        as_readonly(np.array([attainable_speed(facts, request)]), np.float64),
         request.units,
     )

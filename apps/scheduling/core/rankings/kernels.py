@@ -48,7 +48,7 @@ class Demand(NamedTuple):
 
     caused, tolerated (N,), log_speed, allowed (P,), labelled, excluded (S,), requested (3,)
     per_tolerated : (N,) inverse of ``tolerated``
-    usual : (1,) as `performance.usual_speed`
+    usual : (1,) as `performance.attainable_speed`
     """
 
     caused: Floats

@@ -204,10 +204,14 @@ def note(leaders: Leaders, base: Floats, are_enough: bool) -> None:
         clear(leaders, base, np.inf, 0.0)
 
 
-def most(servers: int) -> int:
-    """Return the number of places for leaders of so many servers.
+def max_leaders(servers: int) -> int:
+    """Return the capacity of the list of leaders.
 
-    Collecting them reads all servers, and is needed when they have become few: a decision takes
-    least if both costs of it, those of a longer list and those of collecting it, are similar.
+    A longer list costs each decision more; a shorter one has to be collected from all servers
+    more often. The total is lowest where both costs are similar.
+
+    Parameters
+    ----------
+    servers : number of servers of the cluster
     """
     return min(int(PER_ROOT * math.sqrt(servers)) + 1, _MASK)

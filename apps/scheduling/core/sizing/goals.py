@@ -68,8 +68,8 @@ class Goal:
         return known if self.platforms is None else known & self.platforms
 
     @property
-    def most(self) -> int:
-        """Units that it can use: as many as it has tasks, and at most 64."""
+    def max_units(self) -> int:
+        """Max units that it can use: its number of tasks, at most 64."""
         is_rate = isinstance(self.target, InstructionRate | ThroughputLatency)
         return MAX_UNITS if is_rate or self.tasks is None else max(1, min(MAX_UNITS, self.tasks))
 

@@ -4,8 +4,8 @@ Of the jobs that started in the last hours, the short ones have ended. A fit to 
 that runs are shorter than they are, above all while the cluster fills. A job that still runs
 therefore counts as one that takes longer than it has run (a right-censored observation).
 
-A fit to few jobs is uncertain, and errs for all jobs of a queue in the same direction. Simulations
-therefore draw its line anew.
+A fit to few jobs is uncertain, and its error has the same direction for all jobs of a queue. Each
+simulation therefore draws another line.
 
 Sources: expectation-maximization of a censored normal regression (Tobit) in logarithms (Dempster,
 Laird and Rubin 1977); quantiles of its errors by Kaplan and Meier 1958; the variance of the line

@@ -85,7 +85,7 @@ class Assignment:
 
 
 class RoundPolicy(Protocol):
-    """A policy that assigns accelerators anew in every round; an instance serves one run."""
+    """A policy that reassigns all accelerators in every round; an instance serves one run."""
 
     def assign(self, state: RoundState) -> Assignment:
         """Assign accelerators to the active jobs."""

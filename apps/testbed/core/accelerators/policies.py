@@ -93,7 +93,7 @@ class TimeShares:
 
     The priority of a job on a type is its target share over the share that it has received; the
     highest goes first, and takes the job out of the other types. Without any target, jobs take
-    what is left over. Ours: both shares are summed over the life of the job. Gavel begins anew
+    what is left over. Ours: both shares are summed over the life of the job. Gavel starts again
     when the shares are computed again, which here happens in most rounds.
 
     Attributes
@@ -142,7 +142,9 @@ def priorities(now: Floats, target: Floats, received: Floats) -> Ints:
     """
     with np.errstate(divide="ignore"):
         ratio = np.where(received > 0.0, target / np.maximum(received, 1.0), np.inf)
-    ratio = np.where(now > 0.0, ratio, -received)  # whoever has received least of what is left
+    ratio = np.where(
+        now > 0.0, ratio, -received
+    )  # the job that has received least of what is left
     order = np.lexsort((-target.ravel(), -ratio.ravel()))
     rank = np.empty(order.size, dtype=np.int64)
     rank[order] = np.arange(order.size)

@@ -1,7 +1,7 @@
 """What a live scheduler knows of its machines, and its decisions: the kernels of `reservation`.
 
-The kernels see machines only by what they have reported: here by real heartbeats, which `report`
-stores. In the offline engine, `hear` stands for them; an infinite interval turns it off.
+The kernels know of machines only what these have reported: here in real heartbeats, which `report`
+stores. The offline engine uses `apply_heartbeat` instead; an infinite interval turns it off.
 """
 
 from dataclasses import replace
@@ -45,7 +45,7 @@ class Knowledge:
 
     @property
     def probes(self) -> int:
-        """Machines looked at."""
+        """Machines examined."""
         return int(self._state.counts[PROBES])
 
     def report(self, machine: int, cpu: int, memory: int) -> None:

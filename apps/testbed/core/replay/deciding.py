@@ -320,7 +320,7 @@ class Deciding:
         for decided, result in zip(batch.proposals, results, strict=True):
             job, sized, placed = decided
             is_committed = isinstance(result, Committed)
-            self._loop.settle(placed, is_committed=is_committed, now=now)
+            self._loop.record_decision(placed, is_committed=is_committed, now=now)
             if isinstance(result, Committed):
                 self._give(batch, decided, result, now)
             else:

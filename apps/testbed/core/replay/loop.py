@@ -180,8 +180,8 @@ class ReplayLoop:
         """Refuse a job for good, for a reason with a code."""
         self.records[job].failure = f"{code}: {text}"
 
-    def settle(self, placed: Placed, *, is_committed: bool, now: float) -> None:
-        """Note a decision that chose units, with the result of its commit."""
+    def record_decision(self, placed: Placed, *, is_committed: bool, now: float) -> None:
+        """Pass a decision that chose units, and whether it was committed, to the observer."""
         if self._on_decision is not None:
             self._on_decision(now, placed, is_committed)
 

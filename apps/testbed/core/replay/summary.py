@@ -69,7 +69,7 @@ def hold_energy_j(holds: Holds, machines: Machines) -> HoldEnergy:
     change = np.concatenate((holds.units, -holds.units))
     order = np.lexsort((at_s, server))
     server, at_s, used = server[order], at_s[order], np.cumsum(change[order])
-    # the units of a server add up to 0, so the sums start anew with each server
+    # the units of a server add up to 0, so the sums restart at 0 with each server
     joules = np.where(used[:-1] > 0, machines.idle_watts[server[:-1]] * np.diff(at_s), 0.0)
     per_unit = np.empty(order.size)
     per_unit[order] = np.cumsum(np.append(0.0, joules / np.maximum(used[:-1], 1)))[: order.size]

@@ -1,4 +1,4 @@
-"""Figures of a paper beside our own: values, intervals over seeds, and what they show.
+"""Figures of a paper next to our own: values, intervals over seeds, and what they show.
 
 A figure lists quantities with the paper's value, and measures all of them for one seed. A value
 that the testbed took from the paper is an input: ours resembles it by construction, so it is never

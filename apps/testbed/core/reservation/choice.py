@@ -13,9 +13,9 @@ from apps.testbed.core.reservation.state import (
     Options,
     State,
     Tables,
+    apply_heartbeat,
     draw,
     fits,
-    hear,
 )
 
 
@@ -54,7 +54,7 @@ def choose(w: Tables, s: State, o: Options, task: int, failed: int) -> Any:
     for _ in range(o.tries):
         s.counts[PROBES] += 1
         machine = draw(s, machines)
-        hear(s, o, machine)
+        apply_heartbeat(s, o, machine)
         if fits(w, task, s.seen_cpu[machine], s.seen_memory[machine], w.attributes[machine]):
             return machine
     return NONE
@@ -103,7 +103,7 @@ def _first_with_room(w: Tables, s: State, o: Options, task: int, low: int, high:
             continue
         if memory > max(s.free_memory[machine], s.seen_memory[machine]):
             continue
-        hear(s, o, machine)
+        apply_heartbeat(s, o, machine)
         if fits(w, task, s.seen_cpu[machine], s.seen_memory[machine], w.attributes[machine]):
             return machine
     return NONE

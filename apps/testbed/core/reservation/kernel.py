@@ -25,8 +25,8 @@ from apps.testbed.core.reservation.state import (
     Options,
     State,
     Tables,
+    apply_heartbeat,
     fits,
-    hear,
     raise_bounds,
     transfer,
     use_cpu,
@@ -135,7 +135,7 @@ def _deliver(w: Tables, s: State, o: Options, request: int) -> None:
         following = s.next_pending[task]
         s.next_pending[task] = NONE
         machine = s.chosen[task]
-        hear(s, o, machine)
+        apply_heartbeat(s, o, machine)
         if fits(w, task, s.free_cpu[machine], s.free_memory[machine], w.attributes[machine]):
             _start(w, s, o, task, machine)
         else:
@@ -201,7 +201,7 @@ def _end(w: Tables, s: State, o: Options, task: int) -> None:
         push(s.ends, s.ended_s[task], task)
         return
     machine = s.ran_on[task]
-    hear(s, o, machine)
+    apply_heartbeat(s, o, machine)
     s.counts[EVENTS] += 1
     s.state[task] = ENDED
     s.free_cpu[machine] += w.cpu[task]
@@ -224,7 +224,7 @@ def _change(w: Tables, s: State, o: Options, change: int) -> None:
     machine = w.change_machine[change]
     cpu, memory = w.change_cpu[change], w.change_memory[change]
     s.counts[EVENTS] += 1
-    hear(s, o, machine)
+    apply_heartbeat(s, o, machine)
     was_there = s.capacity_cpu[machine] > 0 or s.capacity_memory[machine] > 0
     is_there = cpu > 0 or memory > 0
     if was_there and not is_there:

@@ -129,8 +129,8 @@ def fits(w: Tables, task: int, cpu: int, memory: int, attributes: int) -> Any:
 
 
 @jit(makes_arrays=False)
-def hear(s: State, o: Options, machine: int) -> None:
-    """Bring what the scheduler knows of a machine up to its last heartbeat."""
+def apply_heartbeat(s: State, o: Options, machine: int) -> None:
+    """Update what the scheduler knows of a machine to its last heartbeat."""
     beat = int((s.clock[NOW] + s.phase[machine]) / o.heartbeat_s)
     if beat != s.beat[machine]:
         s.beat[machine] = beat

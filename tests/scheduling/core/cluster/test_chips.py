@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from apps.scheduling.core.cluster.chips import (
     Chip,
     Container,
+    assign_cores,
     container_of,
     core_sentence,
-    deal,
     taz_pairs,
 )
 
@@ -25,7 +25,7 @@ def empty(*cores: int) -> list[Chip]:
 
 
 def groups(containers: list[Container], chips: list[Chip]) -> list[tuple[int, ...]]:
-    return [choice.groups for choice in deal(containers, chips)]
+    return [choice.groups for choice in assign_cores(containers, chips)]
 
 
 def test_two_tazes_of_a_server_are_on_different_chips() -> None:
@@ -59,12 +59,12 @@ def test_the_number_of_tazes_on_a_chip_matters_more_than_their_intensity() -> No
 def test_a_container_stays_on_one_chip_if_one_has_room() -> None:
     chips = empty(2, 4)
     chips[1] = chips[1].after(TAZ, [2])
-    (choice,) = deal([Container(3, 0.9, is_taz=True)], chips)
+    (choice,) = assign_cores([Container(3, 0.9, is_taz=True)], chips)
     assert choice.units == (3, 4, 5)
 
 
 def test_a_container_that_fits_into_no_chip_takes_several() -> None:
-    (choice,) = deal([Container(3, 0.0, is_taz=False)], empty(2, 2))
+    (choice,) = assign_cores([Container(3, 0.0, is_taz=False)], empty(2, 2))
     assert (choice.units, choice.groups) == ((0, 1, 2), (0, 1))
     before = choice.before
     halves = [before[0].after(choice.container, (0, 1)), before[1].after(choice.container, (2,))]
@@ -78,7 +78,7 @@ def test_containers_of_equal_intensity_spread_over_the_chips() -> None:
 
 def test_too_few_free_cores_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 2 cores, got 3"):
-        deal([TAZ] * 3, empty(1, 1))
+        assign_cores([TAZ] * 3, empty(1, 1))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_loss_of_a_tenth_is_an_intensity_of_a_half() -> None:
 def test_the_sentence_names_what_decided(
     container: Container, chips: list[Chip], sentence: str
 ) -> None:
-    (choice,) = deal([container], chips)
+    (choice,) = assign_cores([container], chips)
     assert core_sentence(choice.as_json([0])) == sentence
 
 
@@ -150,7 +150,7 @@ def test_every_container_gets_its_cores_and_no_core_is_given_twice(
     wanted: list[Container], cores: list[int]
 ) -> None:
     chips = empty(*cores, 15)
-    found = deal(wanted, chips)
+    found = assign_cores(wanted, chips)
     given_units = [unit for choice in found for unit in choice.units]
     assert [len(choice.units) for choice in found] == [c.size for c in wanted]
     assert len(set(given_units)) == len(given_units)
@@ -169,7 +169,7 @@ def test_no_other_assignment_has_fewer_pairs_of_tazes(
     chips = [Chip(8, tuple(range(10 * g, 10 * g + n)), t) for g, (n, t) in enumerate(use)]
     room = sum(len(chip.free) for chip in chips)
     ones = [Container(1, heat, is_taz=is_taz) for is_taz, heat in wanted][:room]
-    found = [choice.groups[0] for choice in deal(ones, chips)]
+    found = [choice.groups[0] for choice in assign_cores(ones, chips)]
 
     def pairs(assignment: tuple[int, ...]) -> int:
         now = list(chips)

@@ -17,9 +17,9 @@ from apps.scheduling.core.cluster.in_memory_store import MemoryCluster
 from apps.scheduling.core.expected.performance import (
     BLOCK,
     Weights,
+    attainable_speed,
     gains_enough,
     score,
-    usual_speed,
 )
 from apps.scheduling.core.fused import FusedExpected
 from apps.scheduling.core.types import EXPLAINED, Placed, RefusalReason, Refused, Within
@@ -263,9 +263,9 @@ def test_a_job_may_hope_for_its_fastest_platform_if_that_is_slow() -> None:
     facts = TopologyFacts(cluster)  # platforms J, A, J
 
     def usual(*speed: float, **asked: Any) -> float:
-        return usual_speed(facts, request(platform_speed=np.array(speed), **asked))
+        return attainable_speed(facts, request(platform_speed=np.array(speed), **asked))
 
-    assert usual(1.5, 0.2) == usual_speed(facts, request()) == 1.0
+    assert usual(1.5, 0.2) == attainable_speed(facts, request()) == 1.0
     assert usual(0.7, 0.2) == 0.7
     assert usual(0.7, 0.2, platforms=frozenset({"A"})) == 0.2
     assert usual(0.7, 0.2, labels=frozenset({"k=b"})) == 0.2

@@ -236,4 +236,4 @@ def test_a_sample_of_the_best_servers_alone_does_not_leave_too_few_leaders() -> 
 
 @pytest.mark.parametrize(("servers", "places"), [(1, 4), (10_000, 301), (10**8, 1023)])
 def test_places_grow_with_the_root_of_the_number_of_servers(servers: int, places: int) -> None:
-    assert ranking_leaders.most(servers) == places
+    assert ranking_leaders.max_leaders(servers) == places

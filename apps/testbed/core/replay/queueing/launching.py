@@ -111,7 +111,7 @@ class Launcher:
         won = self._cluster.commit(placed, waiting.sized.request)
         if isinstance(won, Conflict):  # not enough memory, network or storage
             return False
-        self._loop.settle(placed, is_committed=True, now=now)
+        self._loop.record_decision(placed, is_committed=True, now=now)
         self._job_of[won.allocation] = waiting.job
         if self._loop.is_running(waiting.job):
             self._loop.grow(waiting.job, won, now)
