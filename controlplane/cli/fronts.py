@@ -53,7 +53,7 @@ def declare(verbs: Verbs) -> None:
     points_parser.add_argument("front", help=which)
     points_parser.add_argument("--version", type=int, help="default: the latest")
     points_parser.add_argument(
-        "--most",
+        "--limit",
         type=int,
         help=f"max number of points, spread over the front ({TABLE_POINTS} in a table)",
     )
@@ -118,9 +118,9 @@ def show(client: BerthClient, args: Namespace) -> int:
 
 
 def points(client: BerthClient, args: Namespace) -> int:
-    """Show points spread over a front; a smaller --most returns a subset of a larger one."""
+    """Show points spread over a front; a smaller --limit returns a subset of a larger one."""
     front = find_front(client, args.front)
-    max_points = args.most if args.most or args.output != "table" else TABLE_POINTS
+    max_points = args.limit if args.limit or args.output != "table" else TABLE_POINTS
     options = {"version": args.version, "most": max_points, "objectives": args.objectives}
     params = {name: str(value) for name, value in options.items() if value is not None}
     response = client.get(f"{FRONTS}{front['id']}/points/", **params)

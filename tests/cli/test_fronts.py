@@ -117,7 +117,7 @@ def test_points_are_listed_and_limited(berth: Berth, user: User) -> None:
     out = berth("fronts", "points", "f-0001")[1]
     assert out.splitlines()[0].split()[:3] == ["POINT", "P", "(W)"]
     assert out.endswith("11 of 11 points of version 1\n")
-    assert berth("fronts", "points", "f-0001", "--most", "4")[1].endswith(
+    assert berth("fronts", "points", "f-0001", "--limit", "4")[1].endswith(
         "4 of 11 points of version 1\n"
     )
     heading = berth("fronts", "points", "f-0001", "--objectives", "M")[1].splitlines()[0]
