@@ -23,7 +23,7 @@ FILTERS: Final = {  # option: (parameter, help)
 
 def declare(verbs: Verbs) -> None:
     """Declare the verbs and their arguments."""
-    log = verbs.noun("audit", "The log of administrative acts")
+    log = verbs.noun("audit", "The log of administrative actions")
     list_parser = log.add("list", list_entries)
     list_parser.add_argument(
         "--limit", type=positive_int, default=50, help="max number of rows (50)"
@@ -35,7 +35,7 @@ def declare(verbs: Verbs) -> None:
 
 
 def list_entries(client: BerthClient, args: Namespace) -> int:
-    """List administrative acts, newest first."""
+    """List administrative actions, newest first."""
     rows = list(client.pages(AUDIT, _filters(args), args.limit))
     headings = ("TIME", "WHO", "TOKEN", "ACTION", "OBJECT", "CHANGE", "REASON")
     shown = [

@@ -98,7 +98,7 @@ def _check(found: Mapping[str, Any]) -> list[str]:
 
 
 def apply(client: BerthClient, args: Namespace) -> int:
-    """Stop exactly the victims that a proposal names; refused if one is no longer right."""
+    """Stop exactly the victims that a proposal names; refused if one is no longer valid."""
     body = {"override_limits": args.override_limits}
     try:
         done = client.post(f"{PROPOSALS}{args.id}/apply/", body).body

@@ -82,7 +82,7 @@ def test_an_operator_sees_the_victims_and_stops_them(visitor: Visitor, case: Cas
     assert list(stopped) == ["cheap-1"]
     assert AuditEntry.objects.filter(action="job.preempting").exists()
     page.get_by_role("button", name="Preempt…").click()
-    expect(dialog).to_contain_text("Running jobs are being stopped for this job already.")
+    expect(dialog).to_contain_text("Running jobs are already being stopped for this job.")
     expect(dialog.locator("#pj-go")).to_be_disabled()
     assert not visitor.errors
 

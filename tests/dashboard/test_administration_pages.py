@@ -143,13 +143,13 @@ def test_the_audit_log_shows_changes_and_exports_its_filters(root: Client) -> No
     assert "project updated" in page
     assert "night → day" in page
     assert "as=csv&amp;object_kind=project&amp;object_name=night" in page
-    assert "No act matches" in content(root, "audit", query="?kind=plan")
+    assert "No action matches" in content(root, "audit", query="?kind=plan")
 
 
 def test_days_of_the_audit_log_include_both_ends(root: Client) -> None:
     update_project(factories.project("night").pk, {"name": "day"})
     page = content(root, "audit", query="?since=2020-01-01&until=2020-01-02")
-    assert "No act matches" in page
+    assert "No action matches" in page
     assert "at__lt=2020-01-03T00%3A00%3A00%2B00%3A00" in page
     assert "project updated" in content(root, "audit", query="?since=2020-01-01&until=nonsense")
 

@@ -256,7 +256,7 @@ def test_a_second_preemption_waits_until_the_victims_have_stopped() -> None:
     apply(job)
     found = preview_preemption(job.id)
     assert found.outcome is Outcome.IMPOSSIBLE
-    assert found.message == "Running jobs are being stopped for this job already."
+    assert found.message == "Running jobs are already being stopped for this job."
     with pytest.raises(ConflictError, match="already"):
         preempt(job.id, "0")
 

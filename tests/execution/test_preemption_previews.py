@@ -67,7 +67,7 @@ def test_no_other_jobs_are_stopped_while_a_backend_is_slow_to_stop_the_victims()
     Cluster.objects.update(seen_cluster_s=NOW_S + 3000.0)
     make_agent("agent-1").work(for_s=0.3)
     assert Reservation.objects.get().unit_ids == kept
-    message = "Running jobs are being stopped for this job already."
+    message = "Running jobs are already being stopped for this job."
     assert preview_preemption(job.id).message == message
     end(victim, "cancelled")
     make_agent("agent-1").work(for_s=0.3)

@@ -266,7 +266,7 @@ def test_a_proposal_is_replaced_if_others_lose_much_less() -> None:
     Job.objects.filter(id=other.id).update(started_s=NOW_S - 10.0)
     assert turn() == 1
     assert proposals() == [
-        ("withdrawn", 1, "Other victims lose less by now."), ("proposed", 1, ""),
+        ("withdrawn", 1, "Other victims would lose less now."), ("proposed", 1, ""),
     ]  # fmt: skip
 
 

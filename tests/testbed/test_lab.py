@@ -260,7 +260,7 @@ def test_a_comparison_that_resumes_with_the_same_version_discards_no_run(
 
 
 def test_only_a_comparison_that_ended_without_result_resumes() -> None:
-    with pytest.raises(ConflictError, match="is pending already"):
+    with pytest.raises(ConflictError, match="is already pending"):
         resume_comparison(lab_world.comparison().pk, by=None)
     with pytest.raises(ConflictError, match="is complete"):
         resume_comparison(lab_world.finished().pk, by=None)

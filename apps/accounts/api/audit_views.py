@@ -54,7 +54,7 @@ FORMATS: Final = {
 
 
 class AuditList(ListView):
-    """Administrative acts, newest first."""
+    """Administrative actions, newest first."""
 
     read_role = Role.ADMIN
     row_serializer = AuditEntrySerializer

@@ -107,7 +107,7 @@ class Belief:
     ----------
     platforms : names
     settings : labels of framework settings
-    places : n; two base rates, the platforms, the two curves, the settings
+    keys : of the n cells: two base rates, the platforms, the two curves, the settings
     up, out : K, L points of the curves
     mean : (n,)
     covariance : (n, n); zero in rows of fixed cells

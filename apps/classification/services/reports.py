@@ -40,7 +40,7 @@ def add_key(*, name: str, secret: bytes, by: UUID | None) -> ReportKey:
             name=name, defaults={"secret": secret, "created_by_id": by}
         )
         if not is_new:
-            raise ConflictError(f"A report key is named {name} already.")
+            raise ConflictError(f"A report key named {name} already exists.")
         record_act(Act("report_key.added", str(key.pk), name), by=by)
     return key
 

@@ -46,7 +46,8 @@ class VictimSerializer(serializers.Serializer[Any]):
         source="lost", help_text="Work in cluster time: since its last report, or since its start."
     )
     breaks_promise = serializers.BooleanField(
-        source="promise.breaks", help_text="Whether it misses its target for it."
+        source="promise.breaks",
+        help_text="Whether it misses its target because of the preemption.",
     )
     promise = serializers.CharField(
         source="promise.reason", help_text="Why it breaks its promise, or does not."

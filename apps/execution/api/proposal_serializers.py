@@ -55,16 +55,18 @@ class ProposalDifferenceSerializer(serializers.Serializer[Any]):
     """How a proposal differs from the state of the cluster; names of victims."""
 
     gone = serializers.ListField(
-        child=serializers.CharField(), help_text="No longer run as they did."
+        child=serializers.CharField(), help_text="Victims that no longer run as they did."
     )
     not_needed = serializers.ListField(
-        child=serializers.CharField(), help_text="The waiting job would start without them too."
+        child=serializers.CharField(),
+        help_text="Victims without which the waiting job would start too.",
     )
     missed = serializers.ListField(
-        child=serializers.CharField(), help_text="Would miss a target now, unlike in the proposal."
+        child=serializers.CharField(),
+        help_text="Victims that would now miss a target, unlike in the proposal.",
     )
     reason = serializers.CharField(allow_blank=True, help_text="Why it is impossible.")
-    message = serializers.CharField(help_text="All of it in sentences.")
+    message = serializers.CharField(help_text="The differences in sentences.")
 
 
 class ProposalCheckSerializer(serializers.Serializer[Any]):

@@ -174,7 +174,7 @@ def _register(node: Node, row: Server | None, foreign: Mapping[str, Resources]) 
         cores = min(row.cores, node.room.cpu_millis // MILLIS)
         memory_bytes = min(row.memory_bytes, node.room.memory_bytes)
     if cores < 1 or memory_bytes < 1:
-        raise ConflictError("pods of other schedulers leave no whole core or no memory of it")
+        raise ConflictError("pods of other schedulers leave less than one core, or no memory")
     shape = inventory.MachineShape(
         cores=cores,
         sockets=1,

@@ -211,7 +211,7 @@ def _why_not(job: Job) -> str:
     if why_not:
         return why_not
     if victims_are_stopping(job.pk):
-        return "Running jobs are being stopped for this job already."
+        return "Running jobs are already being stopped for this job."
     first = first_of_request(job)
     if first is not None:
         return f"{first} has the same request and is older, so it starts first. Preempt for it."

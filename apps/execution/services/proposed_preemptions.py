@@ -47,7 +47,7 @@ TRIED_S: Final = 3600  # wall seconds for which a turn remembers that a job was 
 TURN_S: Final = 60  # wall seconds after which another process takes over the turn
 PAUSE_S: Final = 30  # wall seconds until a job without victims is tried again
 TRIED_KEY: Final = "preemption:tried"  # the cached times at which jobs were tried
-OTHERS: Final = "Other victims lose less by now."
+OTHERS: Final = "Other victims would lose less now."
 
 
 def propose_preemptions() -> int:

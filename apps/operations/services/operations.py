@@ -154,7 +154,7 @@ def finish_operation(
     with transaction.atomic():
         operation = Operation.objects.select_for_update().get(pk=operation_id)
         if operation.status in TERMINAL:
-            raise ConflictError(f"the operation is {operation.status} already")
+            raise ConflictError(f"the operation is already {operation.status}")
         operation.status = status
         operation.result = dict(result) if result is not None else None
         operation.problem = dict(problem) if problem is not None else None
@@ -199,7 +199,7 @@ def cancel_operation(operation_id: UUID) -> Operation:
         if operation is None:
             raise NotFoundError(f"There is no operation {operation_id}.")
         if operation.status in TERMINAL:
-            raise ConflictError(f"The operation is {operation.status} already.")
+            raise ConflictError(f"The operation is already {operation.status}.")
         operation.cancel_requested = True
         operation.generation += 1
         if operation.status == OperationStatus.PENDING:

@@ -128,7 +128,7 @@ class CoverageSerializer(serializers.Serializer[Any]):
         child=serializers.FloatField(), help_text="Cluster times of its workloads."
     )
     containers = serializers.IntegerField(help_text="Different containers over all moments.")
-    still_running = serializers.IntegerField(help_text="Of them.")
+    still_running = serializers.IntegerField(help_text="Those of them that still run.")
     still_share = serializers.FloatField(
         help_text="Share of the containers running now that it covers, 0-1."
     )

@@ -154,7 +154,7 @@ def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, 
     decision, topology = situation.decision, situation.batch.topology
     if decision.units_before or decision.profile_id is None:
         raise NotRepeatableError(
-            "the size of a running job, or of one without a profile, follows from no target"
+            "a job that was running or had no profile is not sized by its target"
         )
     delay_s = START_DELAY_S * cluster_time().speed
     jobs = claimed_jobs([decision.job_id], cluster_s=decision.cluster_s, start_delay_s=delay_s)

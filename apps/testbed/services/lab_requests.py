@@ -127,7 +127,7 @@ def resume_comparison(comparison_id: UUID, *, by: UUID | None) -> LabComparison:
         if comparison.result is not None:
             raise ConflictError("The comparison is complete.")
         if comparison.operation.status not in TERMINAL:
-            raise ConflictError(f"The comparison is {comparison.operation.status} already.")
+            raise ConflictError(f"The comparison is already {comparison.operation.status}.")
         total = len(comparison.grid) * len(comparison.seeds)
         operation = _operation(total, by)
         LabComparison.objects.filter(pk=comparison_id).update(operation=operation)

@@ -32,7 +32,7 @@ def follow_pairs() -> int:
 def _follow(pair: MeasuredPair) -> bool:
     job, operation = pair.job, pair.operation
     if job is None:
-        return _end(pair, OperationStatus.FAILED, problem="The job that measures was deleted.")
+        return _end(pair, OperationStatus.FAILED, problem="The measuring job was deleted.")
     is_cancelled = operation.cancel_requested or operation.status in TERMINAL
     if is_cancelled and job.state not in TERMINAL_STATES:
         cancel_jobs([job.pk])

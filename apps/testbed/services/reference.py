@@ -48,7 +48,7 @@ def load_reference(
     if not Server.objects.exists():
         raise ConflictError("The cluster has no servers: add some with seed_demo.")
     if Application.objects.filter(name__startswith=f"{NAME}-").exists():
-        raise ConflictError("The database has reference data already.")
+        raise ConflictError("The database already has reference data.")
     with transaction.atomic(), connection.cursor() as cursor:
         values = _parameters(jobs, days)
         for what, statement in STATEMENTS.items():

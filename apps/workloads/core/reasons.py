@@ -85,8 +85,8 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     ),
     Reason.WAITING_FOR_ARRAY: Meaning(
         2,
-        "The job waits for an earlier member of its array: as many as its limit allows are open.",
-        "Nothing to do; it is considered when a member ends. A higher limit lets more start.",
+        "The job waits because as many members of its array as its limit allows wait or run.",
+        "Nothing to do; it is evaluated when a member ends. Raise the limit to start more.",
     ),
     Reason.UNCLASSIFIABLE: Meaning(
         3,
@@ -106,12 +106,12 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.COST_EXCEEDED: Meaning(
         4,
         "Every placement that meets the target is predicted to cost more than the ceiling.",
-        "Raise the highest cost (max_cost) to the cheapest cost found.",
+        "Raise max_cost to at least the cheapest cost found.",
     ),
     Reason.NO_MATCHING_SERVER: Meaning(
         4,
         "The job does not fit on the servers of the cluster, even if all their units are free.",
-        "Compare its units and constraints with the Cluster map, and submit it with others.",
+        "Compare its units and constraints with the Cluster map, then submit it with other ones.",
     ),
     Reason.CAPACITY_SHORT: Meaning(
         7,
@@ -146,7 +146,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.UNITS_RESERVED: Meaning(
         7,
         "The free units are reserved: for a job that was refused earlier, or by a preemption.",
-        "Nothing to do; a job that ends before the other one starts may use them.",
+        "Nothing to do; until then, only jobs that end before the reserved start may use them.",
     ),
     Reason.QUOTA_EXCEEDED: Meaning(
         5,
@@ -181,7 +181,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.POLICY_FAILED: Meaning(
         8,
         "The placement policy raised an error; the job will be retried.",
-        "Submit the job with another policy, or ask an operator to apply another one.",
+        "Submit the job with another policy, or ask an administrator to apply another one.",
     ),
     Reason.BACKEND_LOST: Meaning(
         8,
@@ -231,7 +231,7 @@ MEANINGS: Final[dict[Reason, Meaning]] = {
     Reason.BELOW_TARGET: Meaning(
         10,
         "The job is running below its target.",
-        "See the diagnosis of the job: its suspects, and what would help.",
+        "See the diagnosis of the job for suspects and remedies.",
     ),
     Reason.SUCCEEDED: Meaning(
         10,

@@ -169,7 +169,7 @@ def test_a_front_shows_what_it_covers_and_for_how_long_it_is_good(visitor: Visit
     expect(page.locator("#cal-workload")).to_contain_text("mean of 2 moments, day 1, 08:20 to")
     expect(page.locator("#cal-workload")).to_contain_text("70 % of those running now")
     expect(page.locator("#cal-drift")).to_have_text(
-        "2.0 % of the mix, limit 10 %, good for about 1 h 20 min of cluster time"
+        "2.0 % of the mix, limit 10 %, valid for about 1 h 20 min of cluster time"
     )
 
 

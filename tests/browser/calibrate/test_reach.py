@@ -154,10 +154,10 @@ def test_jobs_that_would_miss_their_target_are_counted_by_migrations(page: Page)
     reaching(page)
     reached(page)
     expect(page.locator("#cal-moves-cost")).to_have_text(
-        "1 min 40 s of container downtime in sum; 2 jobs miss their target"
+        "1 min 40 s of container downtime in total; 2 jobs miss their target"
     )
     allow(page, 1)
-    expect(page.locator("#cal-moves-cost")).to_have_text("40 s of container downtime in sum")
+    expect(page.locator("#cal-moves-cost")).to_have_text("40 s of container downtime in total")
 
 
 def test_without_migrations_that_pay_the_page_says_so(page: Page) -> None:

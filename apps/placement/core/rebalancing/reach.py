@@ -31,7 +31,7 @@ def reach_json(
 ) -> dict[str, Any]:
     """Columns over prefixes of the bundles, from no migration to all of them, as JSON.
 
-    ``moves``, ``bundles``, ``seconds`` (downtime in sum), the measures of `metrics_json`,
+    ``moves``, ``bundles``, ``seconds`` (total downtime), the measures of `metrics_json`,
     ``normalised`` and ``charged`` by objective, ``fallen``: jobs that meet their target now and
     would miss it; ``falling``: the worst of these jobs, with the ``ratio`` of their new speed to
     the current one by prefix; ``elbow``: see `elbow`; ``obstacles`` and ``meaning``: why no more

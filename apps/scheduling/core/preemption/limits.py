@@ -97,7 +97,7 @@ class PreemptionLimits:
         """
         found = [each for victim in victims for each in self._of_victim(victim, now_s)]
         if by_job >= self.per_job:
-            text = f"The job has preempted others {by_job} times already."
+            text = f"The job has already preempted others {by_job} times."
             found.append(ExceededLimit(Limit.PER_JOB, "BERTH_PREEMPTIONS_PER_JOB", text))
         left = self.left(in_hour)
         if len(victims) > left:
@@ -108,7 +108,7 @@ class PreemptionLimits:
     def _of_victim(self, victim: PastPreemptions, now_s: float) -> list[ExceededLimit]:
         found, ago_s = [], now_s - victim.last_s
         if victim.times >= self.per_job:
-            text = f"{victim.name} was preempted {victim.times} times already."
+            text = f"{victim.name} was already preempted {victim.times} times."
             found.append(ExceededLimit(Limit.PER_VICTIM, "BERTH_PREEMPTIONS_PER_JOB", text))
         if ago_s < self.cooldown_s:
             ago = f"{victim.name} was preempted {ago_s:,.0f} s ago."

@@ -78,7 +78,7 @@ def promise(job: RunningJob, now_s: float, away_s: float | None) -> Promise:
 def _deadline(job: RunningJob, now_s: float, away_s: float | None) -> Promise:
     left_s = job.submitted_s + float(job.target["seconds"]) - now_s
     if left_s <= 0.0:
-        return Promise(breaks=False, reason="it has missed its deadline already")
+        return Promise(breaks=False, reason="it has already missed its deadline")
     rest_s = job.rest_s(now_s)
     if rest_s is None or away_s is None:
         return Promise(breaks=True, reason="it is not known whether it still meets its deadline")

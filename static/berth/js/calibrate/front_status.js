@@ -33,7 +33,7 @@ function validityText(coverage) {
   if (!coverage) return "";
   const { good_for_seconds: left, measured_seconds: measured } = coverage;
   if (left === 0) return "";
-  if (left !== null) return `, good for about ${duration(left)} of cluster time`;
+  if (left !== null) return `, valid for about ${duration(left)} of cluster time`;
   return measured ? `, which the mix did not reach in ${duration(measured)}` : "";
 }
 

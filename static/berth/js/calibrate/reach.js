@@ -137,7 +137,7 @@ function costText() {
   const { curve, index } = model.reach;
   const fallen = curve.fallen[index];
   const loss = fallen ? `; ${counted(fallen, "job misses its target", "jobs miss their target")}` : "";
-  return `${duration(curve.seconds[index])} of container downtime in sum${loss}`;
+  return `${duration(curve.seconds[index])} of container downtime in total${loss}`;
 }
 
 function titleText() {

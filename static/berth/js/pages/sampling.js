@@ -47,5 +47,5 @@ async function watch(id) {
     return;
   }
   await Promise.all([refreshRegions(), refreshCharts()]);
-  if (value.status === "succeeded") toast("The sampling was measured.");
+  if (value.status === "succeeded") toast("The measurement is complete.");
 }

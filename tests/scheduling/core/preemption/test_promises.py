@@ -60,7 +60,7 @@ def test_the_rest_is_the_longer_of_prediction_and_progress_plus_the_work_to_repe
         ({}, 300.0, 305.0, Promise(False, "it meets its deadline with 0 s to spare")),
         ({}, 300.0, 306.0, Promise(True, "it may miss its deadline by 1 s")),
         ({}, 300.0, None, Promise(True, "it is not known whether it still meets its deadline")),
-        ({}, 1000.0, 1.0, Promise(False, "it has missed its deadline already")),
+        ({}, 1000.0, 1.0, Promise(False, "it has already missed its deadline")),
         (
             {"target": {"kind": "ips", "ips": 1.0}}, 300.0, 0.0,
             Promise(True, "its target of instructions per second is missed"),
