@@ -166,15 +166,15 @@ def interval(cell: Mapping[str, Any] | None, unit: str) -> str:
 
 
 def requested_guarantee(asked: Mapping[str, Any] | None) -> list[str]:
-    """Return the guarantee that a job asks for and the R that it needs, if it asks for one."""
+    """Return the guarantee that a job requests and the R that it needs; empty without one."""
     if asked is None:
         return []
     needed = asked["needed_size"]
-    wish = f"P(rank below {asked['rank_threshold']:g}) <= {asked['probability']:g}"
+    guarantee = f"P(rank below {asked['rank_threshold']:g}) <= {asked['probability']:g}"
     why = "no unit of the top is free"
     if needed is not None:
         why = f"R = {needed:,} with {asked['top_free_share']:.0%} of the top free"
-    return [f"  The job asks for {wish}: {why}; used R = {asked['size']}"]
+    return [f"  The job requests {guarantee}: {why}; used R = {asked['size']}"]
 
 
 def job_state(status: Mapping[str, Any]) -> str:

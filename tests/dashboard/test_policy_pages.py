@@ -34,7 +34,7 @@ def test_every_policy_is_listed_with_its_parameters(as_viewer: Client) -> None:
     text = shown(as_viewer)
     assert [f'id="policy-{name}"' in text for name in POLICIES] == [True] * len(POLICIES)
     assert f"{len(POLICIES)} policies that jobs may name" in text
-    assert "weight of what the neighbours lose; 0 to 10" in text
+    assert "weight of the loss of the neighbours; 0 to 10" in text
     assert "number of the share that is preferred" not in text  # the agent sets it
 
 

@@ -36,7 +36,7 @@ class Combination(NamedTuple):
     @property
     def label(self) -> str:
         """Name of the column."""
-        interference = f" beside {self.source}" if self.source else ""
+        interference = f" next to {self.source}" if self.source else ""
         return f"{self.platform} {self.servers}x{self.units}{interference}"
 
 

@@ -28,7 +28,7 @@ class PredictedSerializer(serializers.Serializer[Any]):
 
 
 class RequestedGuaranteeSerializer(serializers.Serializer[Any]):
-    """The guarantee that a job asks for, and the R that follows from it at this load."""
+    """The guarantee that a job requests, and the R that follows from it at this load."""
 
     rank_threshold = serializers.FloatField()
     probability = serializers.FloatField()

@@ -115,15 +115,17 @@ def _candidates(default: int) -> Parameter:
 
 _LIMIT: Final = Parameter(
     "limit", paragon.LIMIT, 1, 10**9,
-    "comparisons of servers with the job before the best so far is taken", is_whole=True,
+    "max comparisons of servers with the job; then the best so far is taken", is_whole=True,
 )  # fmt: skip
 
 _WEIGHTS: Final = (
-    Parameter("neighbours", OWN.neighbours, 0.0, 10.0, "weight of what the neighbours lose"),
-    Parameter("kept", OWN.kept, 0.0, 10.0, "weight of the chance to keep 95 % of the speed"),
+    Parameter("neighbours", OWN.neighbours, 0.0, 10.0, "weight of the loss of the neighbours"),
+    Parameter(
+        "kept", OWN.kept, 0.0, 10.0, "weight of the probability of keeping 95 % of the speed"
+    ),
     Parameter("width", OWN.width, 0.001, 1.0, "uncertainty of the predicted log performance"),
-    Parameter("spread", OWN.spread, 0.0, 10.0, "weight of neighbours to come"),
-    Parameter("gain", OWN.gain, -100.0, 1.0, "least gain of a unit, for a job that may wait"),
+    Parameter("spread", OWN.spread, 0.0, 10.0, "weight of future neighbours"),
+    Parameter("gain", OWN.gain, -100.0, 1.0, "min gain of a unit for a job that may wait"),
 )
 MAX_AGENTS: Final = 10_000
 _SHARE: Final = (

@@ -28,7 +28,7 @@ class JobTable:
     ----------
     submit_s : (n,) since the start of the trace, >= 0, non-decreasing
     application : (n,) index into `TraceWorkload.applications`
-    units : (n,) units that the job asks for; 0 = unknown, sizing decides
+    units : (n,) units that the job requests; 0 = unknown, sizing decides
     tasks : (n,) equal tasks that run in waves; 0 = the work divides freely
     work_s : (n,) unit-seconds of its work; infinite for a service, which runs for `seconds`
     seconds : (n,) from start to end as logged; NaN if unknown

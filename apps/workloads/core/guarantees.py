@@ -35,7 +35,7 @@ class QualityGuarantee:
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """Limits of an installation on the decision that a job may ask for.
+    """Limits of an installation on the policy, R and guarantee that a job may request.
 
     Attributes
     ----------

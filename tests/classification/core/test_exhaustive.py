@@ -38,7 +38,7 @@ def test_every_combination_is_one_column_and_the_first_is_the_base() -> None:
     assert len(COLUMNS) == len(set(COLUMNS)) == 2 * 2 * 2 * 3
     assert COLUMNS[0] == Combination("best", 1, 1)
     assert COLUMNS[0].label == "best 1x1"
-    assert Combination("old", 4, 2, "disk").label == "old 2x4 beside disk"
+    assert Combination("old", 4, 2, "disk").label == "old 2x4 next to disk"
     assert Combination("old", 4, 2, "disk") in COLUMNS
 
 

@@ -143,7 +143,7 @@ def _of_ended(job: SlurmJob | None, known: Known) -> list[Step]:
 
 def _of_waiting(job: SlurmJob, known: Known) -> list[Step]:
     if job.phase is Phase.PENDING:
-        # an operator has released a job that asks for no node; one that asks was placed before
+        # an operator has released a job that requests no node; one that does was placed before
         must_hold = not job.is_held and job.required_nodes
         held = [Step(Verb.HOLD)] if must_hold else []
         return [*held, Step(Verb.PIN)] if known.pinned else held

@@ -61,10 +61,10 @@ class SlurmJob:
     reason : why it waits, such as JobHeldUser
     mark : its AdminComment
     nodes : those it runs on, or ran on last
-    required_nodes : those it asks for
-    cpus : that it asks for or has
-    node_count : number of nodes that it asks for or has
-    memory_bytes : that it asks for on each node; 0 = not given
+    required_nodes : those it requests
+    cpus : that it requests or has
+    node_count : number of nodes that it requests or has
+    memory_bytes : that it requests on each node; 0 = not given
     features : that its nodes must have, as the user wrote them
     command : path of its script; empty = none
     submitted_s, started_s, ended_s : Unix seconds; None = not yet
