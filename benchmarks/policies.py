@@ -43,7 +43,7 @@ import numpy as np
 
 from apps.emulation.core.draws import ANALYTICS, BATCH, SINGLE_NODE
 from apps.emulation.core.worlds import WORLDS, world_named
-from apps.scheduling.core.patience import MOST_S
+from apps.scheduling.core.patience import MAX_PATIENCE_S
 from apps.scheduling.core.registry import (
     DEFAULT,
     POLICIES,
@@ -79,7 +79,7 @@ MEAN_SPEED = (
     0.7  # of a placed job, platform and neighbours included: turns a load into an arrival rate
 )
 HORIZON_S = 2400.0
-MOST_PROCESSES: Final = 8  # unless options ask for more
+MAX_PROCESSES: Final = 8  # unless options ask for more
 # arguments that vary between the runs of a result, and their names in a run
 KEYS: Final = {"world": "world", "profiles": "profiles", "policies": "policy"}
 VARIED: Final = tuple(KEYS)
@@ -276,9 +276,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--policies", type=names, default=list(POLICIES), help="default: all")
     parser.add_argument("--units", choices=("one", "many"), default="one", help="of a job")
     parser.add_argument(
-        "--patience-s", type=float, default=MOST_S, help="longest wait for better units"
+        "--patience-s", type=float, default=MAX_PATIENCE_S, help="longest wait for better units"
     )
-    cores = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    cores = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
     parser.add_argument(
         "--processes", type=int, default=cores, help=f"side by side, 1.3 GB each; default: {cores}"
     )

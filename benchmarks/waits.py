@@ -47,7 +47,7 @@ WARM_UP: Final = 2000  # jobs before the first estimate
 FLOOD_LOAD: Final = 1.3
 FLOOD_JOBS: Final = 2000
 FLOODS: Final = 4  # of each seed: the estimates of one flood err together
-LEAST: Final = 4 * FLOODS  # estimates of a queue, of which each flood has at least one
+MIN_ESTIMATES: Final = 4 * FLOODS  # estimates of a queue, of which each flood has at least one
 FLOOD_WARM_UP: Final = 200
 SPREAD: Final = 0.3  # standard deviation of the log of predicted over true run times
 SPREAD_OF_JOBS: Final = 1.0  # of the log of run times
@@ -282,8 +282,8 @@ def main() -> int:
     parser.add_argument("--swf", type=Path, help="log in the Standard Workload Format")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result")
     options = parser.parse_args()
-    if options.estimates < LEAST:
-        parser.error(f"--estimates must be {LEAST} or more, got {options.estimates}")
+    if options.estimates < MIN_ESTIMATES:
+        parser.error(f"--estimates must be {MIN_ESTIMATES} or more, got {options.estimates}")
     found: dict[str, list[Estimate]] = {}
     for seed in range(1, options.seeds + 1):
         for name, make, count in _queues(options):

@@ -62,4 +62,4 @@ def _change(client: BerthClient, args: Namespace, body: Mapping[str, Any]) -> in
 
 
 def _units(text: str) -> int:
-    return whole_number(text, least=0)
+    return whole_number(text, low=0)

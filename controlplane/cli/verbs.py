@@ -60,19 +60,19 @@ def argument_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def positive_int(text: str) -> int:
     """Read a whole number of at least 1."""
-    return whole_number(text, least=1)
+    return whole_number(text, low=1)
 
 
-def whole_number(text: str, *, least: int) -> int:
-    """Read a whole number of at least ``least``."""
+def whole_number(text: str, *, low: int) -> int:
+    """Read a whole number of at least ``low``."""
     try:
         number = int(text)
     except ValueError:
         raise ArgumentTypeError(
-            f"must be a whole number of at least {least}, not {text!r}"
+            f"must be a whole number of at least {low}, not {text!r}"
         ) from None
-    if number < least:
-        raise ArgumentTypeError(f"must be at least {least}, not {number}")
+    if number < low:
+        raise ArgumentTypeError(f"must be at least {low}, not {number}")
     return number
 
 

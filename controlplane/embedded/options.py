@@ -79,7 +79,7 @@ def parse(arguments: Sequence[str]) -> Options:
     add("--no-replay", action="store_true", help="start with the demo cluster, but without replay")
     given = parser.parse_args(arguments)
     try:
-        world, agents = _environment_world(), whole("BERTH_AGENTS", 1, least=1)
+        world, agents = _environment_world(), whole("BERTH_AGENTS", 1, low=1)
     except ImproperlyConfigured as error:
         parser.error(str(error))
     return Options(

@@ -122,16 +122,16 @@ CELERY_TIMEZONE = "UTC"
 BERTH_VERSION = "0.1.0"  # same as in pyproject.toml, checked by a test
 # The matrices are retrained after this number of new measured applications, or after this number
 # of wall seconds if there is at least one.
-BERTH_RECLASSIFY_ROWS = whole("BERTH_RECLASSIFY_ROWS", 20, least=1)
+BERTH_RECLASSIFY_ROWS = whole("BERTH_RECLASSIFY_ROWS", 20, low=1)
 BERTH_RECLASSIFY_SECONDS = number("BERTH_RECLASSIFY_SECONDS", 600)
 # Default placement policy.
 DEFAULT_POLICY = os.environ.get("BERTH_POLICY", "expected")
 # Policies that jobs may name (empty: all), and the largest R, candidates per unit.
 JOB_POLICIES = listed(os.environ.get("BERTH_JOB_POLICIES", ""))
-MAX_SAMPLE = whole("BERTH_MAX_SAMPLE", 32, least=1)
+MAX_SAMPLE = whole("BERTH_MAX_SAMPLE", 32, low=1)
 JOB_LIMITS = "apps.scheduling.core.tarcil.job_sampling.job_limits"
 # Largest number of members of a job array.
-MAX_ARRAY = whole("BERTH_MAX_ARRAY", 10_000, least=1)
+MAX_ARRAY = whole("BERTH_MAX_ARRAY", 10_000, low=1)
 # Which waiting jobs get reservations: gangs after so many cluster seconds (easy), or all refused
 # jobs (conservative); and reservations at once.
 BACKFILL = choice("BERTH_BACKFILL", "easy", Backfill)
@@ -146,8 +146,8 @@ MAX_RESERVATIONS = whole("BERTH_RESERVATIONS", 4)
 # Policies in the shadow (docs/policies.md): at once; share of the decisions of each; share of a
 # core that all may use.
 MAX_SHADOWS = whole("BERTH_SHADOWS", 2)
-MAX_SHADOW_SHARE = number("BERTH_SHADOW_SHARE", 1, most=1)
-SHADOW_CPU = number("BERTH_SHADOW_CPU", 0.1, most=1)
+MAX_SHADOW_SHARE = number("BERTH_SHADOW_SHARE", 1, high=1)
+SHADOW_CPU = number("BERTH_SHADOW_CPU", 0.1, high=1)
 # off, previewed or automatic; preemptions of and for a job, victims per cluster hour, and cluster
 # seconds until a job may be preempted again.
 PREEMPTION = choice("BERTH_PREEMPTION", "off", PreemptionMode)
@@ -156,11 +156,11 @@ PREEMPTIONS_PER_HOUR = whole("BERTH_PREEMPTIONS_PER_HOUR", 60)
 PREEMPTION_COOLDOWN_S = number("BERTH_PREEMPTION_COOLDOWN_S", 600)
 # Wall seconds after which an agent that hears nothing stops its jobs, and how long the jobs of a
 # machine that is lost wait: at least some heartbeats, at most a week.
-AGENT_LEASE_S = number("BERTH_AGENT_LEASE_S", 90, least=15, most=604_800)
+AGENT_LEASE_S = number("BERTH_AGENT_LEASE_S", 90, low=15, high=604_800)
 # Profiling of commands by agents: stressors (empty = the default ones), wall seconds that a copy
 # may run and may wait for cores, and how often it is started.
 PROBE_STRESSORS = listed(os.environ.get("BERTH_PROBE_STRESSORS", ""))
-PROBE_LIMIT_S = number("BERTH_PROBE_LIMIT_S", 900, least=1)
+PROBE_LIMIT_S = number("BERTH_PROBE_LIMIT_S", 900, low=1)
 PROBE_WAIT_S = number("BERTH_PROBE_WAIT_S", 300)
 PROBE_ATTEMPTS = whole("BERTH_PROBE_ATTEMPTS", 3)
 PROBE_PAUSE_S = number("BERTH_PROBE_PAUSE_S", 3600)

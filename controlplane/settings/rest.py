@@ -10,14 +10,14 @@ BERTH_STREAM_ORIGIN = os.environ.get("BERTH_STREAM_ORIGIN", "")
 
 # Max requests per minute (wall time) by user, or agent, and class; None = unlimited.
 BERTH_RATES: dict[str, int | None] = {
-    "submit": whole("BERTH_RATE_SUBMIT", 30000, least=1),
-    "read": whole("BERTH_RATE_READ", 60000, least=1),
-    "solver": whole("BERTH_RATE_SOLVER", 600, least=1),
-    "stream": whole("BERTH_RATE_STREAM", 600, least=1),
-    "output": whole("BERTH_RATE_OUTPUT", 60000, least=1),
+    "submit": whole("BERTH_RATE_SUBMIT", 30000, low=1),
+    "read": whole("BERTH_RATE_READ", 60000, low=1),
+    "solver": whole("BERTH_RATE_SOLVER", 600, low=1),
+    "stream": whole("BERTH_RATE_STREAM", 600, low=1),
+    "output": whole("BERTH_RATE_OUTPUT", 60000, low=1),
 }
 # Max open event streams of one user in a stream process; all tokens and sessions count together.
-BERTH_STREAMS_PER_USER = whole("BERTH_STREAMS_PER_USER", 32, least=1)
+BERTH_STREAMS_PER_USER = whole("BERTH_STREAMS_PER_USER", 32, low=1)
 # True: /metrics needs no token (if only the monitoring system can reach it).
 BERTH_METRICS_OPEN = flag("BERTH_METRICS_OPEN", default=False)
 

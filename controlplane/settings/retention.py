@@ -4,11 +4,11 @@ from typing import Final
 
 from controlplane.settings.values import number, whole
 
-_MOST: Final = 100_000.0  # a time that long ago is still a time
+_MAX: Final = 100_000.0  # a time that long ago is still a time
 
 
 def _limit(name: str, default: float) -> float:
-    value = number(name, default, most=_MOST)
+    value = number(name, default, high=_MAX)
     return int(value) if value.is_integer() else value
 
 

@@ -10,22 +10,22 @@ from django.core.exceptions import ImproperlyConfigured
 _Value = TypeVar("_Value")
 
 
-def number(name: str, default: float, *, least: float = 0.0, most: float = math.inf) -> float:
+def number(name: str, default: float, *, low: float = 0.0, high: float = math.inf) -> float:
     """Return a number of an environment variable.
 
     Raises
     ------
     ImproperlyConfigured : names the variable, its value and the range.
     """
-    return _ranged(name, _parsed(name, default, "a number"), least, most)
+    return _ranged(name, _parsed(name, default, "a number"), low, high)
 
 
-def whole(name: str, default: int, *, least: int = 0, most: float = math.inf) -> int:
+def whole(name: str, default: int, *, low: int = 0, high: float = math.inf) -> int:
     """Return an integer of an environment variable; raises what `number` raises."""
     value = _parsed(name, default, "an integer")
     if not value.is_integer():
         raise ImproperlyConfigured(f"{name} must be an integer, not {os.environ[name]!r}")
-    return int(_ranged(name, value, least, most))
+    return int(_ranged(name, value, low, high))
 
 
 def choice(name: str, default: str, accepted: Iterable[str]) -> str:
@@ -69,8 +69,8 @@ def _parsed(name: str, default: float, kind: str) -> float:
     return value
 
 
-def _ranged(name: str, value: float, least: float, most: float) -> float:
-    if not least <= value <= most:
-        accepted = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+def _ranged(name: str, value: float, low: float, high: float) -> float:
+    if not low <= value <= high:
+        accepted = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
         raise ImproperlyConfigured(f"{name} must be {accepted}, not {value:g}")
     return value

@@ -31,7 +31,7 @@ def test_values_in_range_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bad_number_is_named(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
     monkeypatch.setenv("BERTH_X", text)
     with pytest.raises(ImproperlyConfigured) as caught:
-        number("BERTH_X", 0.5, most=1.0)
+        number("BERTH_X", 0.5, high=1.0)
     assert str(caught.value) == message
 
 
@@ -46,7 +46,7 @@ def test_a_bad_number_is_named(monkeypatch: pytest.MonkeyPatch, text: str, messa
 def test_a_bad_integer_is_named(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
     monkeypatch.setenv("BERTH_X", text)
     with pytest.raises(ImproperlyConfigured) as caught:
-        whole("BERTH_X", 3, least=1)
+        whole("BERTH_X", 3, low=1)
     assert str(caught.value) == message
 
 

@@ -78,7 +78,7 @@ def test_jobs_whose_reports_give_no_rate_are_ignored(world: World, values: dict[
 def test_of_many_jobs_of_an_application_a_sample_is_observed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feedback, "MOST", 2)
+    monkeypatch.setattr(feedback, "MAX_OBSERVED", 2)
     jobs = [world.running(since_s=now() - 700.0) for _ in range(3)]
     for job in jobs:
         factories.sample(job, now() - 10.0, progress=0.1)
@@ -96,7 +96,7 @@ def test_of_many_jobs_of_an_application_a_sample_is_observed(
 def test_jobs_that_began_too_late_take_no_place_in_the_sample(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feedback, "MOST", 1)
+    monkeypatch.setattr(feedback, "MAX_OBSERVED", 1)
     monkeypatch.setattr(feedback, "SHARE_DUE", 1.0)
     for _ in range(7):
         world.running(since_s=now() - 60.0)
@@ -119,7 +119,7 @@ def test_only_the_newest_ended_jobs_are_considered(
 def test_observations_are_looked_up_for_a_sample_of_the_jobs(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feedback, "MOST", 1)
+    monkeypatch.setattr(feedback, "MAX_OBSERVED", 1)
     for _ in range(6):
         world.running(since_s=now() - 700.0)
         world.ran()
@@ -132,7 +132,7 @@ def test_observations_are_looked_up_for_a_sample_of_the_jobs(
         for node in plan_nodes(plan[0]["Plan"])
         if node.get("Relation Name") == PredictionError._meta.db_table
     ]
-    assert lookups == [2 * feedback.MOST / feedback.SHARE_DUE]
+    assert lookups == [2 * feedback.MAX_OBSERVED / feedback.SHARE_DUE]
 
 
 def plan_nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

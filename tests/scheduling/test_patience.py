@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from apps.accounts.core.roles import Role
 from apps.common.core.ids import uuid7
 from apps.inventory.models import Cluster, ResourceUnit
-from apps.scheduling.core.patience import MOST_S
+from apps.scheduling.core.patience import MAX_PATIENCE_S
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
 from apps.scheduling.models import Decision, Reservation, StartEstimate
 from apps.scheduling.selectors import ClusterFollower
@@ -207,13 +207,16 @@ def test_the_start_is_predicted_for_the_end_of_the_patience() -> None:
     _, _, second = crowded(submitted_s=NOW_S - 100.0)
     update_start_estimates(ClusterFollower(), np.random.default_rng(1))
     found = StartEstimate.objects.get(job_id=second.id)
-    assert (found.p50_s, found.p95_s) == (NOW_S + MOST_S - 100.0, NOW_S + MOST_S - 100.0)
+    assert (found.p50_s, found.p95_s) == (
+        NOW_S + MAX_PATIENCE_S - 100.0,
+        NOW_S + MAX_PATIENCE_S - 100.0,
+    )
 
 
 def test_patience_begins_after_profiling() -> None:
     crowded(submitted_s=NOW_S - 200.0, profiled_s=NOW_S - 50.0)
     (shape,) = waiting_queue(NOW_S)
-    assert shape.patience_s == [MOST_S - 50.0]
+    assert shape.patience_s == [MAX_PATIENCE_S - 50.0]
 
 
 def test_what_an_admission_control_holds_has_no_patience() -> None:
@@ -232,7 +235,7 @@ def test_no_unit_is_reserved_for_a_job_while_it_waits_for_better_ones() -> None:
     _, _, second = crowded()
     assert not Reservation.objects.filter(job_id=second.id).exists()
     (shape,) = waiting_queue(NOW_S)
-    assert shape.reserve_s == MOST_S
+    assert shape.reserve_s == MAX_PATIENCE_S
 
 
 def test_a_dry_run_predicts_the_end_of_the_patience() -> None:
@@ -240,8 +243,8 @@ def test_a_dry_run_predicts_the_end_of_the_patience() -> None:
     spec = replace(spec_of(second), name="another")
     result = check_job(spec)
     start = check_start(spec, result)
-    assert (result.reason, result.longest_wait_s) == ("QualityShort", MOST_S)
-    assert start == (MOST_S, MOST_S)
+    assert (result.reason, result.longest_wait_s) == ("QualityShort", MAX_PATIENCE_S)
+    assert start == (MAX_PATIENCE_S, MAX_PATIENCE_S)
 
 
 def test_the_page_of_a_job_says_what_it_waits_for() -> None:
@@ -254,4 +257,4 @@ def test_the_page_of_a_job_says_what_it_waits_for() -> None:
 
 
 def test_replays_let_jobs_wait_as_long_as_production(settings: Any) -> None:
-    assert settings.PATIENCE_S == MOST_S == ReplayOptions().patience_s
+    assert settings.PATIENCE_S == MAX_PATIENCE_S == ReplayOptions().patience_s

@@ -19,7 +19,7 @@ from apps.emulation.core.truth import (
     UniversalScaling,
 )
 from apps.emulation.core.worlds import world_named
-from apps.scheduling.core.patience import MOST_S
+from apps.scheduling.core.patience import MAX_PATIENCE_S
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.demo_cluster import DemoCluster, demo_cluster
 from benchmarks._policy_measures import Isolation, Stay, neighbours_losses
@@ -60,7 +60,7 @@ def test_only_expected_lets_jobs_wait_for_better_units() -> None:
 
 
 def a_cell(load: float) -> Cell:
-    return Cell("paper", 20, load, 1, "one", MOST_S, (), ())
+    return Cell("paper", 20, load, 1, "one", MAX_PATIENCE_S, (), ())
 
 
 def test_the_number_of_processes_changes_no_result(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_estimates_too_few_for_every_flood_are_refused(
 
 
 def test_with_the_fewest_estimates_every_queue_has_one() -> None:
-    options = argparse.Namespace(estimates=waits.LEAST, swf=Path("log"))
+    options = argparse.Namespace(estimates=waits.MIN_ESTIMATES, swf=Path("log"))
     assert [count for _, _, count in waits._queues(options)] == [16, 2, 1, 1, 1, 1]
 
 

@@ -47,8 +47,10 @@ ENDED_WITHIN_S: Final = 600.0  # wall seconds for which an ended job is still ob
 NEWEST_ENDED: Final = 4096  # ended jobs that are considered at once
 # Jobs of each application that are observed at once, of running and of ended ones each: a random
 # sample if more are due. An application learns from its newest ones, and forgets the others.
-MOST: Final = MAX_OBSERVATIONS
-SHARE_DUE: Final = 0.25  # of the jobs looked up: if fewer are due, fewer than `MOST` are found
+MAX_OBSERVED: Final = MAX_OBSERVATIONS
+SHARE_DUE: Final = (
+    0.25  # of the jobs looked up: if fewer are due, fewer than `MAX_OBSERVED` are found
+)
 CHUNK: Final = 500
 
 # A job is observed if its reports can be compared with a prediction: its application has a
@@ -201,8 +203,8 @@ def _due_jobs() -> list[_DueJob]:
         "ended_s": MIN_S,
         "every_s": EVERY_S,
         "first_s": FIRST_S,
-        "most": MOST,
-        "considered": math.ceil(MOST / SHARE_DUE),
+        "most": MAX_OBSERVED,
+        "considered": math.ceil(MAX_OBSERVED / SHARE_DUE),
     }
     return [_read_due(row) for row in fetch_rows(_DUE_JOBS, parameters)]
 

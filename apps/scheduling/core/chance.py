@@ -20,7 +20,7 @@ GAMMA: Final = 0x9E3779B97F4A7C15
 MIX_1: Final = 0xBF58476D1CE4E5B9
 MIX_2: Final = 0x94D049BB133111EB
 COIN: Final = 0x5851F42D4C957F2D  # separates the coins from the draws of units
-MOST_PLACES: Final = (1 << 12) - 1  # on a server
+MAX_PLACES: Final = (1 << 12) - 1  # on a server
 _MASK: Final = (1 << 64) - 1
 
 
@@ -64,4 +64,4 @@ def server_coins(seed: int, servers: Ints, places: Ints) -> Ints:
 
     So the units of one server stay together, in their order, wherever units tie.
     """
-    return (coins(seed, servers) | MOST_PLACES) - np.minimum(places, MOST_PLACES)
+    return (coins(seed, servers) | MAX_PLACES) - np.minimum(places, MAX_PLACES)

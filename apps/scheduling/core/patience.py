@@ -9,12 +9,17 @@ from typing import Final
 from apps.scheduling.core.sizing.run_time import RunTime
 from apps.workloads.core.targets import TargetKind
 
-MOST_S: Final = 300.0  # of any job, unless a setting says otherwise
+MAX_PATIENCE_S: Final = 300.0  # of any job, unless a setting says otherwise
 PATIENT: Final = frozenset({TargetKind.BEST_EFFORT, TargetKind.IPS})
 
 
 def patience_s(
-    units: int, kind: str, run: RunTime | None, *, limit_s: float = MOST_S, priority: int = 0
+    units: int,
+    kind: str,
+    run: RunTime | None,
+    *,
+    limit_s: float = MAX_PATIENCE_S,
+    priority: int = 0,
 ) -> float:
     """Return the cluster seconds after which a job takes any unit; 0 = it takes one at once.
 

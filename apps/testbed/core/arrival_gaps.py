@@ -20,7 +20,7 @@ DAY_MINUTES: Final = 1440
 STEPS: Final = 128  # quantiles at equal steps; then halving steps up to the largest gap
 LAGS: Final = 20  # autocorrelations that the memory is fitted to
 PERSISTENCES: Final = np.round(np.concatenate((np.arange(0.0, 0.95, 0.05), [0.95, 0.98, 0.99])), 2)
-MOST_MEMORY: Final = 0.99
+MAX_MEMORY: Final = 0.99
 QUIET: Final = 0.02  # smallest rate of an hour, relative to the mean
 
 
@@ -31,7 +31,7 @@ class Gaps:
     Attributes
     ----------
     levels, gaps : quantiles of the gaps relative to their mean, both ascending; levels from 0 to 1
-    memory : share of the variance of the normal scores that is autocorrelated, 0 to `MOST_MEMORY`
+    memory : share of the variance of the normal scores that is autocorrelated, 0 to `MAX_MEMORY`
     persistence : autocorrelation of that share from one gap to the next, 0 to 1
     hours : 24 relative rates, above 0
     resolution_s : arrivals are multiples of it; 0 = any time
@@ -57,7 +57,7 @@ class Gaps:
         if not jobs:
             return np.empty(0)
         slow: Floats = scipy.signal.lfilter([1.0], [1.0, -self.persistence], rng.normal(size=jobs))
-        slow *= np.sqrt(1.0 - min(self.persistence, MOST_MEMORY) ** 2)
+        slow *= np.sqrt(1.0 - min(self.persistence, MAX_MEMORY) ** 2)
         scores = np.sqrt(self.memory) * slow + np.sqrt(1.0 - self.memory) * rng.normal(size=jobs)
         level = (scipy.stats.rankdata(scores, "ordinal") - rng.random(jobs)) / jobs
         gaps = np.interp(level, self.levels, self.gaps)
@@ -128,6 +128,6 @@ def _memory(gaps: Floats) -> tuple[float, float]:
     best = (float((found**2).sum()), 0.0, 0.0)
     for persistence in PERSISTENCES[1:].tolist():
         shape = persistence**lags
-        memory = float(np.clip((found @ shape) / (shape @ shape), 0.0, MOST_MEMORY))
+        memory = float(np.clip((found @ shape) / (shape @ shape), 0.0, MAX_MEMORY))
         best = min(best, (float(((found - memory * shape) ** 2).sum()), memory, persistence))
     return best[1], best[2]

@@ -26,7 +26,7 @@ from apps.testbed.core.programs import MIX
 from apps.testbed.core.traces import SwimTrace
 
 CONTAINER_TASKS: Final = 4
-MOST_CONTAINERS: Final = 128
+MAX_CONTAINERS: Final = 128
 RACK_LOSS: Final = 0.3  # of a job all of whose bytes are shuffled
 
 
@@ -61,5 +61,5 @@ def containers_for(tasks: Ints) -> Ints:
     at_once = np.minimum(tasks, PARALLELISM)
     in_time = tasks * BLOCK_SECONDS / MAX_SLACK_S
     wanted = np.ceil(np.maximum(at_once, in_time) / CONTAINER_TASKS).astype(np.int64)
-    found: Ints = np.clip(wanted, 1, MOST_CONTAINERS)
+    found: Ints = np.clip(wanted, 1, MAX_CONTAINERS)
     return found

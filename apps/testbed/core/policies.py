@@ -17,8 +17,8 @@ from apps.inventory.core.snapshot import Floats, Ints, Snapshot, Topology
 from apps.scheduling.core.types import Policy, Refused, Request
 from apps.testbed.core.monitor import Monitor, MonitoredJob
 
-LEAST: Final = 1e-9  # a demand of 0 would be an equal share
-NO_DEMAND: Final = np.full(3, LEAST)
+MIN_DEMAND: Final = 1e-9  # a demand of 0 would be an equal share
+NO_DEMAND: Final = np.full(3, MIN_DEMAND)
 NOTHING: Final = np.zeros(N_SOURCES)
 ALL: Final = np.full(N_SOURCES, 100.0)
 
@@ -153,7 +153,7 @@ class RegisteredPlacer:
         """(3,) share of a node's memory, network and disk that one container demands."""
         if self.monitor is None:
             return NO_DEMAND
-        return np.maximum(self.monitor.of(job.monitored).demand, LEAST)
+        return np.maximum(self.monitor.of(job.monitored).demand, MIN_DEMAND)
 
     def _topology(self, site: NodeInventory) -> Topology:
         if self._nodes is None or self._nodes[0] is not site:

@@ -14,7 +14,7 @@ from scipy.special import gammainc, ndtr
 from apps.inventory.core.snapshot import Floats
 
 MIN_SAMPLES: Final = 20  # fewer tell too little
-_LEAST: Final = 1e-12
+_MIN: Final = 1e-12
 _LOG_2PI: Final = float(np.log(2.0 * np.pi))
 
 
@@ -50,7 +50,7 @@ class BusyTime:
                 at_zero = ndtr(-self.location / self.scale)
                 share = (ndtr((time_s - self.location) / self.scale) - at_zero) / (1.0 - at_zero)
             case Family.LOGNORMAL:
-                logs = np.log(np.maximum(time_s, _LEAST))
+                logs = np.log(np.maximum(time_s, _MIN))
                 share = ndtr((logs - self.location) / self.scale)
         return np.asarray(share, dtype=np.float64)
 
@@ -90,8 +90,8 @@ def chance_free(busy: BusyTime, ages_s: Floats, within_s: Floats, units: int) ->
         return np.ones_like(within_s)
     if not ages_s.size:
         return np.zeros_like(within_s)
-    left = np.maximum(1.0 - busy.cdf(ages_s), _LEAST)
-    kept = np.maximum(1.0 - busy.cdf(ages_s[None, :] + within_s[:, None]), _LEAST) / left
-    freed = -np.log(np.clip(kept, _LEAST, 1.0)).sum(axis=1)
+    left = np.maximum(1.0 - busy.cdf(ages_s), _MIN)
+    kept = np.maximum(1.0 - busy.cdf(ages_s[None, :] + within_s[:, None]), _MIN) / left
+    freed = -np.log(np.clip(kept, _MIN, 1.0)).sum(axis=1)
     chance: Floats = gammainc(float(units), freed)
     return chance

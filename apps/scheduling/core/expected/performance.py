@@ -53,7 +53,7 @@ BLOCK: Final = 64  # servers; of equally good units, those of a random block com
 MAX_EXPONENT: Final = 700.0  # of a double
 STEPS: Final = 1 << 30  # of a score of 1, in the integer keys
 TIED: Final = round(LOSS * STEPS)
-LEAST: Final = 1e-300  # performance, whose logarithm is finite
+MIN_PERFORMANCE: Final = 1e-300  # performance, whose logarithm is finite
 UNCONTENDED: Final = 0.95  # gain of a unit, at which no job waits for a better one
 
 
@@ -63,7 +63,7 @@ class Weights(NamedTuple):
     Attributes
     ----------
     width : uncertainty of the predicted log performance
-    gain : least gain of a unit, for a job that may wait
+    gain : min gain of a unit for a job that may wait
     """
 
     neighbours: float = 0.2
@@ -202,7 +202,7 @@ def gains_enough(
     usual : returns `attainable_speed`; not called for a unit that is not contended
     """
     speed, own, neighbours = (float(value) for value in expectation[:3])
-    lost = weights.neighbours * math.log(max(neighbours, LEAST))
+    lost = weights.neighbours * math.log(max(neighbours, MIN_PERFORMANCE))
     return own + lost >= UNCONTENDED or speed * own / usual() + lost >= weights.gain
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from apps.common.core.compiled import jit
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Shorts
-from apps.scheduling.core.expected.performance import LEAST, UNCONTENDED, Weights
+from apps.scheduling.core.expected.performance import MIN_PERFORMANCE, UNCONTENDED, Weights
 from apps.scheduling.core.rankings.kernels import ELIGIBLE, Cluster, Demand, take_units
 from apps.scheduling.core.rankings.leaders import Leaders
 from apps.scheduling.core.rankings.log import COUNT, FIRST, ChangeLog, append
@@ -133,7 +133,7 @@ def decide(  # noqa: PLR0913, PLR0917 - numba takes arrays, not objects
 @jit(makes_arrays=False, forceinline=True)
 def _gains_enough(expectation: Floats, usual: float, weights: Weights) -> bool:
     """Return `performance.gains_enough`."""
-    own, lost = expectation[1], weights.neighbours * math.log(max(expectation[2], LEAST))
+    own, lost = expectation[1], weights.neighbours * math.log(max(expectation[2], MIN_PERFORMANCE))
     speed = expectation[0] * own / usual
     return bool(own + lost >= UNCONTENDED or speed + lost >= weights.gain)
 

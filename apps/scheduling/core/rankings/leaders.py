@@ -25,8 +25,8 @@ _MASK: Final = (1 << (ROOM - PLACE)) - 1
 _UNIT: Final = float(1 << PLACE)
 LEADERS, AGE, WAIT = 0, 1, 2  # of `Leaders.numbers`
 FLOOR, IDLE = 0, 1  # of `Leaders.floor`
-_LEAST_WAIT: Final = 64
-_MOST_WAIT: Final = 512
+_MIN_WAIT: Final = 64
+_MAX_WAIT: Final = 512
 
 
 class Leaders(NamedTuple):
@@ -200,7 +200,7 @@ def note(leaders: Leaders, base: Floats, are_enough: bool) -> None:
     if are_enough:
         leaders.numbers[WAIT] = 0
     else:
-        leaders.numbers[WAIT] = min(max(2 * leaders.numbers[WAIT], _LEAST_WAIT), _MOST_WAIT)
+        leaders.numbers[WAIT] = min(max(2 * leaders.numbers[WAIT], _MIN_WAIT), _MAX_WAIT)
         clear(leaders, base, np.inf, 0.0)
 
 

@@ -28,7 +28,7 @@ from apps.scheduling.core.rankings.scores import (
 )
 from apps.scheduling.core.tarcil.kernels import word
 
-MOST_PLACES: Final = chance.MOST_PLACES
+MAX_PLACES: Final = chance.MAX_PLACES
 GROUP: Final = 32  # blocks of which the highest bound is kept
 _ROUNDED: Final = 4.0 * ROUNDING  # more than two steps of the keys
 _COIN = np.uint64(chance.COIN)
@@ -329,7 +329,7 @@ def _list_units(cluster: Cluster, listing: Listing, entry: Entry, salt: np.uint6
     size, count = int(cluster.server_units[entry.server]), listing.unit.size
     busy = size - cluster.free_count[entry.server]
     first, key, filled = int(cluster.first_unit[entry.server]), listing.key, listing.filled
-    together = 0 if entry.is_one else _coin(salt, entry.server) | MOST_PLACES
+    together = 0 if entry.is_one else _coin(salt, entry.server) | MAX_PLACES
     for u in range(first, first + size):
         if not cluster.unit_free[u]:
             continue
@@ -338,7 +338,7 @@ def _list_units(cluster: Cluster, listing: Listing, entry: Entry, salt: np.uint6
         steps = min(_steps(total), entry.cap)
         if filled[0] == count and steps < key[count - 1, 0]:
             break  # the next units of this server have lower scores
-        coin = _coin(salt, u) if entry.is_one else together - min(u - first, MOST_PLACES)
+        coin = _coin(salt, u) if entry.is_one else together - min(u - first, MAX_PLACES)
         at = int(filled[0])
         while at > 0 and _is_above(steps, -entry.turn, coin, key, at - 1):
             at -= 1

@@ -26,7 +26,7 @@ from apps.testbed.core.traces import Floats, Ints
 
 ROUND_S: Final = 360.0  # Gavel's
 RESTART_S: Final = 30.0  # Sia measured 25 s to 250 s
-MOST_ROUNDS: Final = 1_000_000
+MAX_ROUNDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def run_rounds(
     check_jobs(jobs, available)
     run = _Run(jobs, available, settings)
     while run.continues():
-        if run.rounds == MOST_ROUNDS:
-            raise AcceleratorError(f"jobs did not end within {MOST_ROUNDS} rounds")
+        if run.rounds == MAX_ROUNDS:
+            raise AcceleratorError(f"jobs did not end within {MAX_ROUNDS} rounds")
         state = run.state()
         chosen = policy.assign(state)
         check_assignment(state, chosen)

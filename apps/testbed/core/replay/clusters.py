@@ -20,8 +20,8 @@ from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.model import ReplayCluster, ReplayPlatform
 
 LARGEST: Final = 100_000  # servers of a cluster
-MOST_CORES: Final = 4_096  # of a server
-MOST_UNITS: Final = 4_000_000  # of a cluster: an agent's copy holds all of them
+MAX_CORES: Final = 4_096  # of a server
+MAX_UNITS: Final = 4_000_000  # of a cluster: an agent's copy holds all of them
 
 
 def synthetic_cluster(servers: int, *, seed: int = 1) -> ReplayCluster:
@@ -72,8 +72,8 @@ def cluster_from_document(document: object, *, name: str) -> ReplayCluster:
         kinds += [index[platform]] * count
         racks += [server.get("rack")] * count
     units = sum(platforms[kind].cores for kind in kinds)
-    if units > MOST_UNITS:
-        raise ReplayError(f"a cluster has at most {MOST_UNITS:,} cores, not {units:,}")
+    if units > MAX_UNITS:
+        raise ReplayError(f"a cluster has at most {MAX_UNITS:,} cores, not {units:,}")
     return _cluster(name, platforms, np.array(kinds, dtype=np.int64), _racks(racks))
 
 
@@ -116,8 +116,8 @@ def _platform(entry: object, at: str) -> ReplayPlatform:
             raise ReplayError(f"{at}: {name} is not a demo platform, so it needs its capacities")
         return _KNOWN[name]
     cores = _whole(values, "cores", at)
-    if not 1 <= cores <= MOST_CORES:
-        raise ReplayError(f"{at}.cores must lie in 1 .. {MOST_CORES:,}, not {cores:,}")
+    if not 1 <= cores <= MAX_CORES:
+        raise ReplayError(f"{at}.cores must lie in 1 .. {MAX_CORES:,}, not {cores:,}")
     numbers = {each.name: _number(values, each.name, at) for each in _COLUMNS[2:]}
     return ReplayPlatform(name=name, cores=cores, **numbers)
 

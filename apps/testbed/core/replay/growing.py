@@ -15,14 +15,14 @@ from apps.testbed.core.replay.migrating import RunningJob
 if TYPE_CHECKING:
     from apps.testbed.core.replay.loop import ReplayLoop
 
-MOST: Final = 16  # jobs in one batch, as in production
+MAX_BATCH: Final = 16  # jobs in one batch, as in production
 
 
 class Growing:
     """The running jobs that lack units, for the agents of one run."""
 
     def __init__(self, loop: "ReplayLoop", batch: int) -> None:
-        self._loop, self._most = loop, max(1, min(MOST, batch // 2))
+        self._loop, self._max_jobs = loop, max(1, min(MAX_BATCH, batch // 2))
 
     def __len__(self) -> int:
         return len(self._loop.incomplete)
@@ -46,7 +46,7 @@ class Growing:
             and job not in taken
             and not self._loop.migrating.is_moving(job)
         )
-        return dict(islice(found, self._most))
+        return dict(islice(found, self._max_jobs))
 
     def is_waiting(self, job: int, running: RunningJob) -> bool:
         """Whether a run of a job, which may have ended, can be given further units now."""

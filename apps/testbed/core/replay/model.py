@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints
 from apps.scheduling.core.admission.types import MAX_WAIT_S, Control
-from apps.scheduling.core.patience import MOST_S
+from apps.scheduling.core.patience import MAX_PATIENCE_S
 from apps.scheduling.core.registry import DEFAULT
 from apps.testbed.core.replay.errors import ReplayError
 from apps.testbed.core.replay.weights import MIN_REBALANCE_S, REBALANCE_S, weights_problem
@@ -156,7 +156,7 @@ class ReplayOptions:
     profiles: ProfileSource = ProfileSource.INFERRED
     admission: Admission = Admission.SHAPES
     max_wait_s: float = MAX_WAIT_S
-    patience_s: float = MOST_S
+    patience_s: float = MAX_PATIENCE_S
     agents: int = 1
     sync_s: float = 0.0
     jitter: float = 0.3

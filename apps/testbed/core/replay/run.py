@@ -29,7 +29,7 @@ from apps.testbed.core.replay.rebalancing import Rebalancer
 from apps.testbed.core.replay.results import result_of
 from apps.testbed.core.replay.workloads import Workload
 
-MOST_SEEDS: Final = 1_000
+MAX_SEEDS: Final = 1_000
 LARGEST_SEED: Final = 2**32
 
 Clock = Callable[[], float]
@@ -136,8 +136,8 @@ def seeds_of(text: str) -> list[int]:
         if not all(_is_seed(each) for each in ((first, last) if dash else (first,))):
             raise ReplayError(f"seeds must look like 1-5 or 1,3,9 and be below 2^32, not {text!r}")
         each = range(int(first), int(last or first) + 1)
-        if not 1 <= len(each) <= MOST_SEEDS - len(seeds):
-            raise ReplayError(f"seeds must be 1 .. {MOST_SEEDS:,} in all, not {text!r}")
+        if not 1 <= len(each) <= MAX_SEEDS - len(seeds):
+            raise ReplayError(f"seeds must be 1 .. {MAX_SEEDS:,} in all, not {text!r}")
         seeds += each
     if len(set(seeds)) < len(seeds):
         raise ReplayError(f"seeds must be different, not {text!r}")

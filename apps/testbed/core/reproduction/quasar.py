@@ -38,17 +38,17 @@ SHORTEST_S: Final = 100.0
 LONGEST_S: Final = 600.0
 PER_KIND: Final = 10  # applications
 OVER: Final = 0.7  # share of reservations that are too large, and the largest factor
-MOST_OVER: Final = 10.0
+MAX_OVER: Final = 10.0
 UNDER: Final = 0.2
-MOST_UNDER: Final = 5.0
+MAX_UNDER: Final = 5.0
 
 
 def reservations(needs: Ints, rng: np.random.Generator) -> Ints:
     """(n,) units that users reserve, by the ratios of Quasar's figure 1d; log-uniform in each."""
     n = needs.size
     kind = rng.random(n)
-    over = np.exp(rng.uniform(0.0, np.log(MOST_OVER), n))
-    under = np.exp(-rng.uniform(0.0, np.log(MOST_UNDER), n))
+    over = np.exp(rng.uniform(0.0, np.log(MAX_OVER), n))
+    under = np.exp(-rng.uniform(0.0, np.log(MAX_UNDER), n))
     ratio = np.where(kind < OVER, over, np.where(kind < OVER + UNDER, under, 1.0))
     return np.clip(np.round(needs * ratio), 1, MAX_UNITS).astype(np.int64)
 

@@ -34,7 +34,7 @@ from apps.testbed.core.traces import Floats, Ints
 
 MAX_BINS: Final = 100_000
 _BLOCK: Final = 64
-_LEAST: Final = np.iinfo(np.int64).min // 4
+_MIN: Final = np.iinfo(np.int64).min // 4
 
 
 def run_reservation(
@@ -169,12 +169,12 @@ def make_state(
         capacity_memory=_ints(machines.memory),
         free_cpu=_ints(free[0]),
         free_memory=_ints(free[1]),
-        seen_cpu=np.full(m, _LEAST),
-        seen_memory=np.full(m, _LEAST),
+        seen_cpu=np.full(m, _MIN),
+        seen_memory=np.full(m, _MIN),
         beat=np.zeros(m, dtype=np.int64),
         phase=rng.uniform(0.0, heartbeat_s, m),
-        bound_cpu=np.full(blocks, _LEAST),
-        bound_memory=np.full(blocks, _LEAST),
+        bound_cpu=np.full(blocks, _MIN),
+        bound_memory=np.full(blocks, _MIN),
         bound_attributes=_kinds_of_blocks(tables.attributes, blocks),
         state=np.zeros(tasks, dtype=np.int64),
         chosen=np.full(tasks, NOWHERE),

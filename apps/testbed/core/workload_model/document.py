@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from apps.testbed.core.arrival_gaps import MOST_MEMORY, Gaps
+from apps.testbed.core.arrival_gaps import MAX_MEMORY, Gaps
 from apps.testbed.core.arrivals import HOURS, Diurnal, Modulated, Poisson, Process, Regular
 from apps.testbed.core.berth_jobs import KINDS
 from apps.testbed.core.workload_model.distributions import (
@@ -151,8 +151,8 @@ def _gaps(process: Json, at: str) -> Gaps:
     memory, persistence = (
         _number(process, name, at, low=0.0) for name in ("memory", "persistence")
     )
-    if max(memory, persistence) > MOST_MEMORY:
-        raise WorkloadModelError(f"{at}: memory and persistence must be at most {MOST_MEMORY}")
+    if max(memory, persistence) > MAX_MEMORY:
+        raise WorkloadModelError(f"{at}: memory and persistence must be at most {MAX_MEMORY}")
     return Gaps(
         levels, gaps, memory, persistence, hours, _number(process, "resolution_s", at, low=0.0)
     )

@@ -30,7 +30,7 @@ from apps.testbed.core.workload_model.model import (
     generated,
 )
 
-MOST_CLASSES: Final = 12
+MAX_CLASSES: Final = 12
 SAMPLE: Final = 4_000  # jobs on which k is chosen
 SMALLEST_DEVIATION: Final = 0.05  # of a logarithm (base 10): a column may be constant
 SMALLEST_SIZE: Final = 1e-3  # of a logarithm: 0 = unknown
@@ -60,16 +60,16 @@ def fit(trace: TraceWorkload, rng: np.random.Generator, *, classes: int = 0) -> 
 
     Parameters
     ----------
-    classes : of each kind of application; 0 = chosen by BIC, at most `MOST_CLASSES`
+    classes : of each kind of application; 0 = chosen by BIC, at most `MAX_CLASSES`
 
     Raises
     ------
     WorkloadModelError : fewer than two jobs, or ``classes`` out of range.
     """
     jobs = trace.jobs
-    if len(jobs) < 2 or not 0 <= classes <= MOST_CLASSES:
+    if len(jobs) < 2 or not 0 <= classes <= MAX_CLASSES:
         raise WorkloadModelError(
-            f"a fit needs at least 2 jobs and 0 .. {MOST_CLASSES} classes, "
+            f"a fit needs at least 2 jobs and 0 .. {MAX_CLASSES} classes, "
             f"not {len(jobs)} and {classes}"
         )
     label = np.zeros(len(jobs), dtype=np.int64)
@@ -111,7 +111,7 @@ def _classes(features: Floats, classes: int, rng: np.random.Generator) -> Ints:
         few = features[rng.choice(len(features), SAMPLE, replace=False)]
     scores = [
         (_criterion(few, similarity_classes(few, k, rng)), k)
-        for k in range(1, min(MOST_CLASSES, len(few)) + 1)
+        for k in range(1, min(MAX_CLASSES, len(few)) + 1)
     ]
     return similarity_classes(features, min(scores)[1], rng)
 

@@ -143,7 +143,7 @@ MIXES: Final[Mapping[str, WorkloadModel]] = MappingProxyType(
                                       _one("single", SINGLE_NODE, 80, 20.0, (1, 2, 4), 400.0)))),
             _mix("tarcil-short", "Tarcil §6.2.2, 100 workers, short Spark jobs",
                  _stream(300_000, 0.003, [_spark("spark", 0.1)], Poisson())),
-            _mix("tarcil-resident", "Tarcil §6.2.2, short Spark jobs beside memcached",
+            _mix("tarcil-resident", "Tarcil §6.2.2, short Spark jobs next to memcached",
                  _stream(80, 0.1, [_service("memcached", (4,), 0.5)]),
                  _stream(300_000, 0.003, [_spark("spark", 0.1)], Poisson(), start_s=60.0),
                  notes=("80 instances of four units are about 40 % of 100 servers of eight "

@@ -19,7 +19,7 @@ from apps.testbed.core.workload_model.distributions import Distribution
 
 QUANTITIES: Final = ("work_s", "seconds", "tasks", "units", "target_s", "unit_memory_bytes",
                      "priority", "gpus")  # fmt: skip
-MOST_JOBS: Final = 10_000_000  # of a generated trace
+MAX_JOBS: Final = 10_000_000  # of a generated trace
 
 
 class WorkloadModelError(ControlPlaneError, ValueError):
@@ -124,8 +124,8 @@ def generated(
     if not (np.isfinite(scale) and scale > 0.0 and np.isfinite(burst) and burst >= 0.0):
         raise WorkloadModelError(f"scale must be > 0 and burst >= 0, not {scale:g} and {burst:g}")
     counts = [round(stream.jobs * scale) for stream in model.streams]
-    if not 1 <= sum(counts) <= MOST_JOBS:
-        raise WorkloadModelError(f"a trace has 1 .. {MOST_JOBS:,} jobs, not {sum(counts):,}")
+    if not 1 <= sum(counts) <= MAX_JOBS:
+        raise WorkloadModelError(f"a trace has 1 .. {MAX_JOBS:,} jobs, not {sum(counts):,}")
     seeds = np.random.SeedSequence([seed]).spawn(len(model.streams))
     drawn = [
         _drawn(stream, count, np.random.default_rng(own), burst)
