@@ -113,6 +113,7 @@ def _described(name: str, entry: "Entry | QueueingEntry", *, is_default: bool) -
         "name": name,
         "is_default": is_default,
         "source": entry.source,
+        "summary": entry.summary,
         "formula": entry.formula,
         "parameters": entry.schema(),
     }

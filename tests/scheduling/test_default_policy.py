@@ -192,6 +192,7 @@ def test_every_policy_is_listed_with_its_parameters() -> None:
             "version": made.version,
             "draws_sample": made.draws_sample,
             "source": entry.source,
+            "summary": entry.summary,
             "formula": entry.formula,
             "parameters": entry.schema(),
         }

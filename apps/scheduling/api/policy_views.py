@@ -38,6 +38,9 @@ class PolicySerializer(serializers.Serializer[Any]):
     source = serializers.CharField(  # type: ignore[assignment]  # shadows Field.source
         help_text="Paper and section."
     )
+    summary = serializers.CharField(
+        help_text="Which units it chooses; empty if its package does not say."
+    )
     formula = serializers.CharField(help_text="What it maximises.")
     parameters = serializers.DictField(
         help_text="JSON schema: the default, minimum and maximum of each parameter."
@@ -101,6 +104,7 @@ def _represent_listed(policy: ListedPolicy) -> dict[str, Any]:
         "version": policy.version,
         "draws_sample": policy.draws_sample,
         "source": policy.entry.source,
+        "summary": policy.entry.summary,
         "formula": policy.entry.formula,
         "parameters": policy.entry.schema(),
     }

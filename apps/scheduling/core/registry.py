@@ -74,6 +74,7 @@ class Entry:
     source : paper and section, with the ids of the index of mechanisms
     formula : what it maximises, in one line
     plain : the same decisions without numba; None = ``make`` does not use it
+    summary : which units it chooses, in a sentence for users
     """
 
     make: Callable[..., Policy]
@@ -81,6 +82,7 @@ class Entry:
     formula: str
     parameters: tuple[Parameter, ...] = ()
     plain: Callable[..., Policy] | None = None
+    summary: str = ""
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the parameters."""
@@ -101,11 +103,11 @@ def parameters_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
     }
 
 
-def _tarcil(name: str, form: Form, formula: str) -> Entry:
+def _tarcil(name: str, form: Form, formula: str, summary: str) -> Entry:
     """Return a form of Tarcil's policy."""
     make: Callable[..., Policy] = partial(FusedTarcil, name, form=form)
     plain: Callable[..., Policy] = partial(policies.tarcil, name, form=form)
-    return Entry(make, "Tarcil §3 (T1-T5)", formula, plain=plain)
+    return Entry(make, "Tarcil §3 (T1-T5)", formula, plain=plain, summary=summary)
 
 
 def _candidates(default: int) -> Parameter:
@@ -159,17 +161,48 @@ POLICIES: Final[dict[str, Entry]] = {
         " a job that may wait does so if v p + 0.2 sum e c / (M - 1) < 0.2",
         (*_WEIGHTS, *_SHARE),
         plain=policies.expected,
+        summary="The units with the best predicted performance of the job and of its neighbours,"
+        " platform included.",
     ),
-    "tarcil": _tarcil("tarcil", Form.GUARDED, "Q = 1 - (U - T) with a margin, else U"),
-    "tarcil_monotone": _tarcil("tarcil_monotone", Form.NEAREST, "Q = 1 - (U - T), else U"),
-    "tarcil_printed": _tarcil("tarcil_printed", Form.PRINTED, "Q = 1 - (U - T), else T - U"),
-    "quietest": _tarcil("quietest", Form.QUIETEST, "Q = U"),
-    "least_loaded": Entry(policies.least_loaded, "Paragon §5 (P13)", "free cores, then memory"),
-    "random": Entry(policies.at_random, "Tarcil §2", "uniform at random"),
+    "tarcil": _tarcil(
+        "tarcil",
+        Form.GUARDED,
+        "Q = 1 - (U - T) with a margin, else U",
+        "Of a random sample, the unit with the least quality that the job needs and a margin; else"
+        " the best.",
+    ),
+    "tarcil_monotone": _tarcil(
+        "tarcil_monotone",
+        Form.NEAREST,
+        "Q = 1 - (U - T), else U",
+        "As tarcil, without the margin.",
+    ),
+    "tarcil_printed": _tarcil(
+        "tarcil_printed",
+        Form.PRINTED,
+        "Q = 1 - (U - T), else T - U",
+        "As tarcil_monotone, but ranks too little quality as the paper prints it.",
+    ),
+    "quietest": _tarcil(
+        "quietest",
+        Form.QUIETEST,
+        "Q = U",
+        "Of a random sample, the unit with the least interference.",
+    ),
+    "least_loaded": Entry(
+        policies.least_loaded,
+        "Paragon §5 (P13)",
+        "free cores, then memory",
+        summary="The servers with most free cores.",
+    ),
+    "random": Entry(
+        policies.at_random, "Tarcil §2", "uniform at random", summary="Any free units."
+    ),
     "roomiest": Entry(
         policies.roomiest,
         "Paragon §3.5 (P9)",
         "uniform at random among the best fifth of quiet servers by speed x (1 + free share)",
+        summary="Random units of fast, quiet servers with much room.",
     ),
     "heterogeneity_oblivious": Entry(
         fused_paragon.heterogeneity_oblivious,
@@ -177,9 +210,13 @@ POLICIES: Final[dict[str, Entry]] = {
         "D1 >= 0 and D2 >= 0 source by source, then min ||D1 + D2||",
         (_LIMIT,),
         plain=baselines.heterogeneity_oblivious,
+        summary="As paragon_greedy, without regard to platforms.",
     ),
     "interference_oblivious": Entry(
-        baselines.interference_oblivious, "Paragon §5 (P13)", "speed of the platform"
+        baselines.interference_oblivious,
+        "Paragon §5 (P13)",
+        "speed of the platform",
+        summary="The fastest platform for the job, without regard to interference.",
     ),
     "paragon_greedy": Entry(
         fused_paragon.paragon_greedy,
@@ -187,26 +224,36 @@ POLICIES: Final[dict[str, Entry]] = {
         "D1 >= 0 and D2 >= 0 source by source, then the fastest platform, then min ||D1 + D2||",
         (_LIMIT,),
         plain=baselines.paragon_greedy,
+        summary="Servers on which the job and its neighbours tolerate each other, the fastest"
+        " platform first, then the tightest fit.",
     ),
     "paragon_sampling": Entry(
         baselines.paragon_sampling,
         "Paragon §3.3 (P6)",
         "1 - ||t - c|| / 10 of R hashed candidates; -||t - c|| / 10 if sum (t - c) < 0",
         (_candidates(16),),
+        summary="Of servers that hashes of the profile select, the one whose interference the job"
+        " tolerates by the least margin.",
     ),
     "sampling": Entry(
         baselines.sampling,
         "Tarcil §6.3 (T12)",
         "free cores of R random candidates",
         (_candidates(baselines.SAMPLED),),
+        summary="Of a random sample, the server with most free cores.",
     ),
     "quasar": Entry(
         Quasar,
         "Quasar §3.3 (Q4)",
         "platform speed x performance under interference; fewest units that meet the target",
+        summary="The best servers in turn, until the units meet the target of the job; it chooses"
+        " their number itself.",
     ),
     "reservation_least_loaded": Entry(
-        baselines.reservation_least_loaded, "Quasar §5 (Q13)", "reserved units, free cores"
+        baselines.reservation_least_loaded,
+        "Quasar §5 (Q13)",
+        "reserved units, free cores",
+        summary="As many units as the job reserves, as least_loaded.",
     ),
     "reservation_paragon": Entry(
         fused_paragon.reservation_paragon,
@@ -214,21 +261,32 @@ POLICIES: Final[dict[str, Entry]] = {
         "reserved units, as paragon_greedy",
         (_LIMIT,),
         plain=baselines.reservation_paragon,
+        summary="As many units as the job reserves, as paragon_greedy.",
     ),
     "autoscale": Entry(
         baselines.autoscale,
         "Quasar §5 (Q13)",
         "ceil(qps / (load x base rate)) units, free cores",
         (Parameter("load", baselines.LOAD, 0.05, 1.0, "load of a unit above which one is added"),),
+        summary="As many units as the queries of a service need at this load, as least_loaded.",
     ),
     "slot_rr": Entry(
-        baselines.slot_rr, "ClavisMO §1 (C9)", "the first free unit, server by server"
+        baselines.slot_rr,
+        "ClavisMO §1 (C9)",
+        "the first free unit, server by server",
+        summary="Fills one server after the other.",
     ),
-    "node_rr": Entry(baselines.node_rr, "ClavisMO §1 (C9)", "fewest units in use on the server"),
+    "node_rr": Entry(
+        baselines.node_rr,
+        "ClavisMO §1 (C9)",
+        "fewest units in use on the server",
+        summary="One server after the other, a unit on each.",
+    ),
     "dot_product": Entry(
         baselines.dot_product,
         "ClavisMO §4.5 (C9), Panigrahy et al. 2011",
         "servers in use first, then sum of free share x demand x mean demand",
+        summary="Servers in use first, then the one whose free resources match the job.",
     ),
 }
 

@@ -14,6 +14,7 @@ def test_an_entry_says_what_the_policy_is(name: str) -> None:
     entry = POLICIES[name]
     assert entry.source
     assert entry.formula
+    assert entry.summary.endswith(".")
     schema = entry.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     defaults = {each.name: each.default for each in entry.parameters}

@@ -22,12 +22,13 @@ class QueueingEntry:
 
     Attributes
     ----------
-    source, formula, parameters : as in `scheduling.core.registry.Entry`
+    source, formula, parameters, summary : as in `scheduling.core.registry.Entry`
     """
 
     source: str
     formula: str
     parameters: tuple[Parameter, ...] = ()
+    summary: str = ""
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of the parameters."""
