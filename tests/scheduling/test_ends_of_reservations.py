@@ -1,13 +1,15 @@
 """When reservations are renewed, and when they end."""
 
 import pytest
+from django.db import transaction
+from django.test import override_settings
 
 from apps.execution.services import recovery
-from apps.inventory.models import Server, ServerState
+from apps.inventory.models import ResourceUnit, Server, ServerState
 from apps.inventory.services.servers import set_server_state
 from apps.scheduling.models import Allocation, Reservation
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
-from apps.scheduling.services.reservations import reservations
+from apps.scheduling.services.reservations import keep_units, lock_reservations, reservations
 from apps.workloads.models import Job
 from apps.workloads.services import cancel_jobs, set_held
 from tests import factories
@@ -79,6 +81,61 @@ def test_a_late_reservation_without_a_known_start_is_given_up() -> None:
     decide(by)
     assert state_and_reason(small)[0] == "starting"
     assert state_and_reason(gang)[0] == "queued"
+
+
+def keep_for_preemption(waiting: Job, units: list[int]) -> None:
+    """Reserve units as a preemption does."""
+    with transaction.atomic():
+        lock_reservations()
+        keep_units(waiting.id, units, start_s=NOW_S + 6.0, for_preemption=True)
+
+
+@override_settings(MAX_RESERVATIONS=1)
+def test_a_late_reservation_is_given_up_while_a_victim_of_another_job_is_being_stopped() -> None:
+    """The reservations of preemptions are not limited: with one, there may be too many."""
+    build("a", "b", "c")
+    application, by = known(), make_agent("agent-1")
+    Server.objects.update(labels={"disk": "ssd"})
+    Server.objects.filter(name="c").update(labels={"disk": "hdd"})
+    ssd, hdd = ({"constraints": {"labels": {"disk": kind}}} for kind in ("ssd", "hdd"))
+    victim = job(application, 4, 1000, **hdd)
+    holder = job(application, 1, 10, **ssd)
+    decide(by)
+    gang = job(application, 8, 10, submitted_s=NOW_S - 700.0, **ssd)
+    decide(by)
+    (kept,) = reservations()
+    urgent = job(application, 4, 10, priority=5, **hdd)
+    factories.launch(victim, cancel_requested=True)  # its backend is away
+    keep_for_preemption(urgent, Allocation.objects.get(job=victim).unit_ids)
+    used = Allocation.objects.get(job=holder).server_id
+    other = Server.objects.exclude(id=used).get(labels={"disk": "ssd"})
+    set_server_state(server_id=other.id, state=ServerState.CORDONED)
+    end([holder.id], kept.start_s)
+    at(kept.start_s + 1000.0)
+    small = job(application, 1, 10, submitted_s=kept.start_s, **ssd)
+    decide(by)
+    decide(by)
+    assert [each.job for each in reservations()] == [urgent.id]
+    assert state_and_reason(small)[0] == "starting"
+    assert state_and_reason(gang)[0] == "queued"
+
+
+@override_settings(MAX_RESERVATIONS=0)
+def test_a_job_refused_after_its_victims_stopped_gives_its_reservation_up() -> None:
+    build("a", "b")
+    application, by = known(), make_agent("agent-1")
+    gang = late(application, 8)
+    keep_for_preemption(gang, list(ResourceUnit.objects.values_list("id", flat=True)))
+    set_server_state(server_id=Server.objects.get(name="b").id, state=ServerState.CORDONED)
+    small = job(application, 1, 100)
+    decide(by)
+    assert [each.job for each in reservations()] == [gang.id]  # its victims have 6 s
+    assert state_and_reason(small) == ("queued", "UnitsReserved")
+    at(NOW_S + 5000.0)
+    decide(by)
+    assert reservations() == []
+    decide(by)
+    assert state_and_reason(small)[0] == "starting"
 
 
 def reserved_on_two_servers(by: SchedulingAgent) -> Job:

@@ -114,7 +114,7 @@ def end_reservations(job_ids: Collection[UUID]) -> None:
 
 
 def end_all_reservations() -> None:
-    """Delete all reservations but those for which victims are being stopped."""
+    """Delete all reservations but those of preemptions."""
     _delete("DELETE FROM scheduling_reservation WHERE NOT for_preemption")
 
 
@@ -138,8 +138,8 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
 
     Returns
     -------
-    False if it has one already, if there are too many, if no units are free at a known time, or
-    if units were taken meanwhile.
+    False if it has one that is not late, if it has none and there are too many, if no units are
+    free at a known time, or if units were taken meanwhile.
     """
     with transaction.atomic():
         lock_reservations()
@@ -147,7 +147,7 @@ def reserve(job: UUID, request: Request, snapshot: Snapshot, facts: TopologyFact
         now_s, known = cluster_now(), reservations()
         mine = next((each for each in known if each.job == job), None)
         others = [each for each in known if each.job != job]
-        if len(others) >= settings.MAX_RESERVATIONS or (mine and mine.start_s >= now_s):
+        if mine.start_s >= now_s if mine else len(others) >= settings.MAX_RESERVATIONS:
             return False
         row = _waiting(job)
         if row is None:

@@ -1,5 +1,6 @@
 """Reservations for refused jobs, as the mode of backfill says."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -44,14 +45,14 @@ def reserve_for_waiting(
     """Reserve units for refused jobs, the longest waiting first.
 
     Jobs that freed units cannot let start (`_GIVES_UP`) give their reservations up, unless other
-    jobs are still being stopped for them; all do if the setting allows none.
+    jobs are still being stopped for them. If the setting allows none, all do, those of preemptions
+    when they are late.
     """
     if not settings.MAX_RESERVATIONS:
         end_all_reservations()
+    _give_up(refused)
+    if not settings.MAX_RESERVATIONS:
         return
-    ended = {r.job.id for r in refused if r.reason in _GIVES_UP}
-    if ended and (held := ended & {each.job for each in reservations() if not each.is_awaiting}):
-        end_reservations(held)
     entitled = [refusal for refusal in refused if _may_reserve(refusal)]
     if not entitled:
         return
@@ -72,6 +73,19 @@ def reserve_for_waiting(
             kept[refusal.job.id] = now_s
         else:
             failed.add(demand_of(request))
+
+
+def _give_up(refused: Sequence[Refusal]) -> None:
+    """End the reservations of jobs that cannot use them, and late ones if none are renewed."""
+    useless = {r.job.id for r in refused if r.reason in _GIVES_UP}
+    jobs = useless if settings.MAX_RESERVATIONS else {r.job.id for r in refused}
+    if not jobs:
+        return
+    late_s = -math.inf if settings.MAX_RESERVATIONS else cluster_now()
+    known = [each for each in reservations() if each.job in jobs and not each.is_awaiting]
+    ended = [each.job for each in known if each.job in useless or each.start_s < late_s]
+    if ended:
+        end_reservations(ended)
 
 
 def _may_reserve(refusal: Refusal) -> bool:
