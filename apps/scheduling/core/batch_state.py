@@ -13,7 +13,7 @@ from apps.scheduling.core.cluster.capacity import equal_share, unit_vectors
 from apps.scheduling.core.tarcil import encoding
 from apps.scheduling.core.types import Request
 
-_SETS: Final = 1024  # of platforms, remembered at most
+_SETS: Final = 1024  # of platforms, and labels, remembered at most
 
 
 class TopologyFacts:
@@ -74,10 +74,13 @@ class TopologyFacts:
         return as_readonly(excluded | ~request.pool.mask())
 
     def _with_label(self, label: str) -> Bools:
-        if label not in self._labelled:
-            mask = [label in labels for labels in self.topology.server_labels]
-            self._labelled[label] = np.array(mask, dtype=np.bool_)
-        return self._labelled[label]
+        mask = self._labelled.get(label)
+        if mask is None:
+            if len(self._labelled) >= _SETS:
+                self._labelled.clear()
+            carried = [label in labels for labels in self.topology.server_labels]
+            mask = self._labelled[label] = np.array(carried, dtype=np.bool_)
+        return mask
 
 
 class WritableArrays(NamedTuple):

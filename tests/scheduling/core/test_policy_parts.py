@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from apps.inventory.core.snapshot import Snapshot
+from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.registry import make
 from apps.scheduling.core.types import Placed, Policy, Request, Verdict, Within
 from tests.scheduling.core.clusters import SHARE, idle, request, topology
@@ -177,3 +178,12 @@ def test_a_single_unit_is_placed_like_one_without_locality_or_spread(
     alone = placed(make(name), snapshot, request())
     assert constrained.units.tolist() == alone.units.tolist()
     assert constrained.examined == alone.examined
+
+
+def test_servers_with_a_label_are_remembered_for_a_limited_number_of_labels() -> None:
+    """Users name any label."""
+    facts = TopologyFacts(topology((4, 4), labels=(frozenset({"disk=ssd"}), frozenset())))
+    for run in range(3000):
+        assert not facts.labelled(frozenset({f"run={run}"})).any()
+        assert facts.labelled(frozenset({"disk=ssd"})).tolist() == [True, False]
+    assert len(facts._labelled) <= 1024
