@@ -20,6 +20,7 @@ from apps.scheduling.selectors import read_copy
 from apps.scheduling.selectors.shadows import shadow_result
 from apps.scheduling.services import release, shadow_turns
 from apps.scheduling.services.counterfactuals import Changes, counterfactual
+from apps.scheduling.services.repeats import MAX_POLICIES, BatchRepeater
 from apps.scheduling.services.shadow_turns import ShadowWorker
 from apps.scheduling.services.shadows import stop_shadow
 from apps.workloads.models import Job
@@ -291,6 +292,19 @@ def test_two_shadows_see_the_same_decisions() -> None:
     followed(one)
     keys = [set(shadow.decisions.values_list("decision_id", flat=True)) for shadow in (one, other)]
     assert keys[0] == keys[1] != set()
+
+
+def test_the_policies_kept_for_repeats_are_those_used_last() -> None:
+    """Each keeps its rankings of all servers; live ones differ in the share of their agent."""
+    repeater = BatchRepeater()
+    for agents in range(1, 8):
+        for share in range(agents):
+            repeater.policy("expected", {"agents": agents, "share": share})
+            first = repeater.policy("expected", {"agents": 1, "share": 0})
+    last = repeater.policy("expected", {"agents": 7, "share": 6})
+    assert list(repeater._policies.values())[-2:] == [first, last]
+    assert repeater.policy("expected", {"agents": 1, "share": 0}) is first
+    assert len(repeater._policies) == MAX_POLICIES
 
 
 def test_parameters_change_what_a_shadow_chooses() -> None:
