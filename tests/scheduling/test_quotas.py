@@ -12,15 +12,20 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from apps.accounts.models import Project
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, Server
 from apps.scheduling.api.serializers import represent_explanation
 from apps.scheduling.core.cluster.conflicts import Claim
 from apps.scheduling.core.records.replay_verdict import ReplayVerdict
-from apps.scheduling.models import Decision
+from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.selectors.quotas import quota_rows, standings
-from apps.scheduling.services import release
+from apps.scheduling.services import (
+    ReservationRequest,
+    finish_migrations,
+    release,
+    reserve_units,
+)
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
-from apps.scheduling.services.quotas import within_limits
+from apps.scheduling.services.quotas import left_in_limits, within_limits
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.reservations import reservations
 from apps.workloads import services as workloads
@@ -72,6 +77,28 @@ def end(*jobs: Job) -> None:
     ended = {"state": "succeeded", "finished_at": timezone.now(), "finished_s": NOW_S}
     Job.objects.filter(id__in=[one.id for one in jobs]).update(**ended)
     release([one.id for one in jobs])
+
+
+def used(by: Project) -> tuple[int, int, int]:
+    """Units used by a project as agents and `GET /queues/` see it, and what its maximum leaves."""
+    rows = quota_rows({by.pk})
+    assert rows is not None
+    (row,) = rows
+    return standings()[by.pk].used, row.standing.used, left_in_limits([by.pk], lock=False)[by.pk]
+
+
+def test_a_job_that_migrates_uses_its_units_once() -> None:
+    build("a", "b")
+    vision, by = project("vision", guaranteed=6, limit=8), make_agent("agent-1")
+    job(known(), vision, 4, constraints={"locality": "server"})
+    decide_again(by)
+    source = Allocation.objects.get()
+    other = Server.objects.exclude(pk=source.server_id).get()
+    (target,) = reserve_units([ReservationRequest(source.pk, other.pk)])
+    assert isinstance(target, int)
+    assert used(vision) == (4, 4, 4)
+    finish_migrations({target: NOW_S + 10.0})
+    assert used(vision) == (4, 4, 4)
 
 
 def test_nothing_is_limited_without_quotas() -> None:

@@ -23,15 +23,18 @@ _NO_CLAIM: Final = {
     *PERMANENT,
 }
 _CLAIMS: Final = f"<> ALL('{{{','.join(sorted(_NO_CLAIM))}}}')"
-_OF_PROJECTS: Final = """
+# A job that migrates holds the units of both servers, and works with those of one.
+IS_USED: Final = "(a.moved_from IS NULL OR a.moved_s IS NOT NULL)"
+_OF_PROJECTS: Final = f"""
 SELECT p.id, p.name, coalesce(p.guaranteed_units, 0), p.max_units,
-       coalesce(held.units, 0), coalesce(waiting.units, 0){needs}
+       coalesce(held.units, 0), coalesce(waiting.units, 0){{needs}}
 FROM accounts_project p
 LEFT JOIN (
     SELECT running.project_id, sum(a.cores) AS units
     FROM scheduling_allocation a JOIN workloads_job running ON running.id = a.job_id
-    WHERE a.released_seq IS NULL GROUP BY running.project_id) held ON held.project_id = p.id
-"""
+    WHERE a.released_seq IS NULL AND {IS_USED}
+    GROUP BY running.project_id) held ON held.project_id = p.id
+"""  # noqa: S608 - a constant
 MAX_NEEDS: Final = 100  # rows; a project with more shapes and new jobs claims units of any server
 _ALL_STANDINGS: Final = f"""
 {_OF_PROJECTS.format(needs="")}

@@ -25,7 +25,12 @@ from apps.scheduling.core.sharing.quotas import (
 from apps.scheduling.core.starts.wakes import needs_of
 from apps.scheduling.core.types import Pool, RefusalReason, Refused, Request
 from apps.scheduling.selectors.backfill import waits_before_reservation_s
-from apps.scheduling.selectors.quotas import gangs_submitted_until, has_quotas, standings
+from apps.scheduling.selectors.quotas import (
+    IS_USED,
+    gangs_submitted_until,
+    has_quotas,
+    standings,
+)
 from apps.scheduling.services.backfill import start_s
 from apps.scheduling.services.proposals import SizedJob
 
@@ -170,11 +175,11 @@ _LIMITS: Final = """
 SELECT id, max_units FROM accounts_project
 WHERE id = ANY(%s) AND max_units IS NOT NULL ORDER BY id
 """
-_HELD: Final = """
+_HELD: Final = f"""
 SELECT j.project_id, sum(a.cores)
 FROM scheduling_allocation a JOIN workloads_job j ON j.id = a.job_id
-WHERE a.released_seq IS NULL AND j.project_id = ANY(%s) GROUP BY j.project_id
-"""
+WHERE a.released_seq IS NULL AND {IS_USED} AND j.project_id = ANY(%s) GROUP BY j.project_id
+"""  # noqa: S608 - a constant
 
 
 def left_in_limits(projects: Collection[UUID], *, lock: bool = True) -> dict[UUID, int]:
