@@ -11,15 +11,18 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import Project
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
+from apps.inventory.models import Server, ServerState
+from apps.inventory.services import set_server_state
 from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.waits import current_estimate, start_scores
-from apps.scheduling.services import check_job, check_start, start_estimates
+from apps.scheduling.services import check_job, check_start, release, start_estimates
 from apps.scheduling.services.start_estimates import update_start_estimates
+from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Application, Job, WaitingShape
 from apps.workloads.selectors import spec_of
-from apps.workloads.services import cancel_jobs, set_held
+from apps.workloads.services import cancel_jobs, requeue_lost, set_held
 from tests import factories
 from tests.scheduling.shapes import shaped
 from tests.scheduling.start_world import (
@@ -204,6 +207,29 @@ def test_estimates_are_scored_when_the_job_is_placed() -> None:
     (scored,) = estimates(second)
     assert (scored.is_open, scored.placed_s) == (False, NOW_S + 900.0)
     assert all(each.is_open for each in estimates(third))
+
+
+def test_an_estimate_is_scored_with_the_first_start_although_the_job_waits_again() -> None:
+    """It was lost and refused between two turns of the task."""
+    first, second, _ = busy_server()
+    estimate()
+    at(NOW_S + 900.0)
+    end(first, NOW_S + 900.0)
+    decide()
+    second.refresh_from_db()
+    assert second.placed_s == NOW_S + 900.0
+    at(NOW_S + 901.0)
+    requeue_lost([second.id], reason=Reason.BACKEND_LOST, message="silent")
+    release([second.id])
+    set_server_state(server_id=Server.objects.get().id, state=ServerState.CORDONED)
+    decide()
+    second.refresh_from_db()
+    assert second.shape_id is not None
+    estimate()
+    scored, waits_again = estimates(second)
+    assert (scored.is_open, scored.placed_s) == (False, NOW_S + 900.0)
+    assert (waits_again.is_open, waits_again.made_s) == (True, NOW_S + 901.0)
+    assert estimate() == 0
 
 
 def test_estimates_of_jobs_that_no_longer_wait_are_not_scored() -> None:

@@ -63,14 +63,15 @@ FROM unnest(%(jobs)s::uuid[], %(kinds)s::text[], %(ahead)s::int[], %(p5)s::float
     AS d(job, kind, ahead, p5, p50, p90, p95, s5, s50, s90, s95)
 WHERE EXISTS (SELECT FROM workloads_job j WHERE j.id = d.job AND j.shape_id IS NOT NULL)
 """
-# A job that was requeued after a placement is not waiting for the old estimate.
+# A job that was requeued after a placement is not waiting for the old estimate, also if it is in a
+# shape again.
 _SCORE: Final = """
 UPDATE scheduling_startestimate e
 SET is_open = false, placed_s = CASE WHEN d.placed_s >= e.made_s THEN d.placed_s END
 FROM (
     SELECT o.id, j.placed_s FROM scheduling_startestimate o
     LEFT JOIN workloads_job j ON j.id = o.job_id
-    WHERE o.is_open AND (j.id IS NULL OR j.shape_id IS NULL)
+    WHERE o.is_open AND (j.id IS NULL OR j.shape_id IS NULL OR j.placed_s > o.made_s)
     ORDER BY o.id LIMIT %s FOR UPDATE OF o SKIP LOCKED) d
 WHERE e.id = d.id
 """
