@@ -132,11 +132,12 @@ def test_results_outlive_their_decisions_and_are_deleted_later() -> None:
         ({"policy": "fifo"}, "/policy"),
         ({"parameters": {"speed": 1.0}}, "/parameters/speed"),
         ({"parameters": {"width": 99.0}}, "/parameters/width"),
+        ({"parameters": {"agents": 2.0}}, "/parameters/agents"),
         ({"share": 0.6}, "/share"),
         ({"share": 0.0}, "/share"),
         ({"until": timezone.now() - timedelta(hours=1)}, "/until"),
     ],
-    ids=["policy", "parameter", "value", "large", "nothing", "past"],
+    ids=["policy", "parameter", "value", "set by agents", "large", "nothing", "past"],
 )
 def test_an_invalid_shadow_names_its_field(
     fields: dict[str, Any], pointer: str, settings: Settings

@@ -66,6 +66,13 @@ def start_shadow(
     return shadow_by_id(shadow.pk)
 
 
+def _parameter_problem(policy: str, name: str, value: Any) -> str | None:
+    """Say what is wrong with a parameter; those that agents set follow the live decisions."""
+    if registry.agent_parameters(policy, {name: value}):
+        return f"{name} is set by the agent that decides, so it cannot be chosen"
+    return registry.parameter_problem(policy, name, value)
+
+
 def _check(
     policy: str,
     parameters: Mapping[str, Any],
@@ -78,7 +85,7 @@ def _check(
         detail = f"must be one of {', '.join(sorted(registry.POLICIES))}, not {policy!r}"
         problems.append(FieldProblem("/policy", "unknown_value", detail))
     else:
-        found = ((n, registry.parameter_problem(policy, n, v)) for n, v in parameters.items())
+        found = ((n, _parameter_problem(policy, n, v)) for n, v in parameters.items())
         problems += [
             FieldProblem(f"/parameters/{n}", "invalid", text) for n, text in found if text
         ]
