@@ -393,6 +393,8 @@ def test_only_queued_jobs_can_be_in_a_shape() -> None:
         ({"unit_memory_bytes": 1}, {"unit_memory_bytes": 2}, False),
         ({"constraints": {"platforms": ["J"]}}, {"constraints": {}}, False),
         ({"priority": 1}, {"priority": 2}, False),
+        ({"backend": "kubernetes"}, {"backend": "slurm"}, False),
+        ({"backend": "kubernetes"}, {"backend": "kubernetes"}, True),
     ],
 )  # fmt: skip
 def test_jobs_share_a_shape_if_agents_would_decide_them_alike(

@@ -1,5 +1,6 @@
 """The keys of a request follow every change of it, and updates do not pay for them."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -36,9 +37,13 @@ def test_jobs_of_one_request_have_the_keys_of_a_job_submitted_alone() -> None:
 
 @pytest.mark.parametrize(
     ("change", "is_new_flow"),
-    [({"priority": 3}, False), ({"unit_memory_bytes": 1 << 30}, True)],
+    [
+        ({"priority": 3}, False),
+        ({"unit_memory_bytes": 1 << 30}, True),
+        ({"backend": "slurm"}, False),
+    ],
 )
-def test_keys_follow_a_change_of_the_request(change: dict[str, int], is_new_flow: bool) -> None:
+def test_keys_follow_a_change_of_the_request(change: dict[str, Any], is_new_flow: bool) -> None:
     job = factories.job()
     shape, flow = keys(job)
     Job.objects.filter(pk=job.pk).update(**change)
