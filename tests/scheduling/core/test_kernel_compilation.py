@@ -36,6 +36,8 @@ for name in ("expected", "tarcil", "paragon_greedy", "least_loaded", "roomiest")
         pairs = [(o, r) for o, r in zip(outcomes, batch) if isinstance(o, Placed)]
         done = store.commit_batch(pairs)
         store.release(done[0].allocation)
+        free = store.view().unit_free & (rng.random(480) < 0.9)  # the others are reserved
+        policy.place(replace(store.view(), unit_free=free), batch, rng)
 assert sum(isinstance(each, Committed) for each in done) == 1
 print({name: n for name, n in forms().items() if n != before.get(name)}, len(before) > 30)
 """

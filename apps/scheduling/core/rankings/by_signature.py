@@ -43,12 +43,15 @@ class _Signature:
 class RankedState(BatchState):
     """A batch state that stays: `follow` brings it up to date with a view of its copy.
 
+    `become` does so with a snapshot that is not a view, until the next view.
+
     Attributes
     ----------
     cluster : its arrays, for the kernels
     log : servers that have changed
     seen : change number of the copy that it includes
-    taken : servers of the placements of the batch, which the next batch reads again
+    taken : servers that may differ from the copy, by the placements of the batch or as the last
+        snapshot was no view; the next view is read again for them
     """
 
     cluster: Any = None
@@ -89,19 +92,43 @@ class RankedState(BatchState):
         assert snapshot.changed is not None  # noqa: S101 - of the view of a copy
         known = kernels.changed_servers(snapshot.changed, self.seen)
         servers = np.unique(np.concatenate([known, *self.taken])) if self.taken else known
-        source = self.cluster._replace(
-            unit_free=snapshot.unit_free,
-            server_open=snapshot.server_open,
-            server_caused=snapshot.server_caused,
-            server_exposure=snapshot.server_exposure,
-            server_tolerance=snapshot.server_tolerance,
-            server_free=snapshot.server_free,
-        )
-        self.busy -= kernels.copy_servers(self.cluster, source, servers)
-        self.snapshot = snapshot
         if known.size:
             self.seen = int(snapshot.changed[known].max())
         self.taken.clear()
+        self._copy(snapshot, servers)
+
+    def become(self, snapshot: Snapshot) -> None:
+        """Copy the servers that differ in a snapshot which is not a view. O(S)."""
+        servers = self._differing(snapshot)
+        self.taken = [np.unique(np.concatenate([servers, *self.taken]))]
+        self._copy(snapshot, servers)
+
+    def _differing(self, snapshot: Snapshot) -> Shorts:
+        """Return the servers that differ from those of a snapshot."""
+        own = self.cluster
+        differs = np.logical_or.reduceat(own.unit_free != snapshot.unit_free, own.first_unit)
+        differs |= own.server_open != snapshot.server_open
+        for mine, theirs in (
+            (own.server_caused, snapshot.server_caused),
+            (own.server_exposure, snapshot.server_exposure),
+            (own.server_tolerance, snapshot.server_tolerance),
+            (own.server_free, snapshot.server_free),
+        ):
+            differs |= (mine != theirs).any(axis=1)
+        return np.flatnonzero(differs).astype(np.int32)
+
+    def _copy(self, snapshot: Snapshot, servers: Shorts) -> None:
+        """Copy servers of a snapshot."""
+        source = self.cluster._replace(
+            unit_free=as_readonly(snapshot.unit_free),
+            server_open=as_readonly(snapshot.server_open),
+            server_caused=as_readonly(snapshot.server_caused),
+            server_exposure=as_readonly(snapshot.server_exposure),
+            server_tolerance=as_readonly(snapshot.server_tolerance),
+            server_free=as_readonly(snapshot.server_free),
+        )
+        self.busy -= kernels.copy_servers(self.cluster, source, servers)
+        self.snapshot = snapshot
         ranking_log.append(self.log, self.cluster, servers)
         self._count_idle()
 
@@ -159,15 +186,22 @@ class Rankings:
     def state(self, snapshot: Snapshot, facts: TopologyFacts) -> RankedState:
         """Return the working copy, up to date with a snapshot.
 
-        The snapshots of one copy are followed; for any other, all rankings start again.
+        Of a snapshot of the same copy, the servers that have changed are ranked again; of one that
+        is not a view of a copy, as without the units of reservations, those that differ. For
+        another copy or topology, all rankings start again.
         """
         origin = _origin(snapshot)
-        if self._state is None or origin is None or not _is_same(origin, self._origin):
+        state = self._state
+        is_other = origin is not None and not _is_same(origin, self._origin)
+        if state is None or state.facts is not facts or is_other:
             self._known.clear()
-            self._state, self._origin = RankedState.starting(snapshot, facts, self._share), origin
+            state = self._state = RankedState.starting(snapshot, facts, self._share)
+            self._origin = origin
+        elif origin is None:
+            state.become(snapshot)
         else:
-            self._state.follow(snapshot)
-        return self._state
+            state.follow(snapshot)
+        return state
 
     def _read(self, request: Request) -> tuple[RankedState, _Signature, int]:
         """Return the signature of a request, and the number of the changes that it has seen."""

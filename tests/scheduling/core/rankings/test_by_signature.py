@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.common.core.interference import N_SOURCES
-from apps.scheduling.core import policies
+from apps.scheduling.core import policies, registry
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.cluster.in_memory_store import Committed, MemoryCluster
 from apps.scheduling.core.expected import performance as expected
@@ -18,7 +18,8 @@ from apps.scheduling.core.rankings import by_signature as rankings
 from apps.scheduling.core.rankings import leaders as ranking_leaders
 from apps.scheduling.core.rankings import log as ranking_log
 from apps.scheduling.core.rankings import search as ranking_search
-from apps.scheduling.core.types import Placed, Request
+from apps.scheduling.core.reservations.backfill import Binding, place_batch
+from apps.scheduling.core.types import Placed, Refused, Request
 from tests.scheduling.core.clusters import idle, loaded, request, topology
 from tests.scheduling.core.rankings.outcomes import assert_alike
 
@@ -202,3 +203,101 @@ def test_the_log_lists_each_server_once_as_long_as_it_knows_its_changes(
                 assert sorted(found.tolist()) == sorted(set(changes[seen:]))
     assert state.last == len(changes)
     assert state.knows(len(changes) - min(len(changes), 7))
+
+
+# ---- around reservations ----
+
+UNITS = st.lists(st.integers(0, CLUSTER.unit_id.size - 1), max_size=40, unique=True)
+ROOM = st.lists(
+    st.tuples(st.integers(0, CLUSTER.unit_id.size - 1), st.sampled_from([0.0, 2e9, 64e9])),
+    max_size=4,
+    unique_by=lambda pair: pair[0],
+)
+GROUP = st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=4), UNITS, ROOM)
+BATCH = st.lists(GROUP, min_size=1, max_size=3)
+RESERVED_STEP = st.one_of(
+    st.tuples(st.just("bound"), BATCH),
+    STEP,
+)
+
+
+def bound(groups: list[Any]) -> tuple[list[int], list[Binding]]:
+    """The applications of a batch, and its bindings."""
+    applications: list[int] = []
+    bindings = []
+    for jobs, units, room in groups:
+        first = len(applications)
+        applications += jobs
+        bindings.append(
+            Binding(
+                tuple(range(first, len(applications))),
+                tuple(CLUSTER.unit_id[units].tolist()),
+                tuple((int(CLUSTER.unit_id[unit]), memory, 0.0, 0.0) for unit, memory in room),
+            )
+        )
+    return applications, bindings
+
+
+@pytest.mark.parametrize("name", ["expected", "paragon_greedy"])
+@settings(max_examples=30, deadline=None)
+@given(st.lists(RESERVED_STEP, max_size=12), BATCH, st.sampled_from([0.0, 0.5, 0.97]))
+def test_rankings_kept_around_reservations_decide_as_if_they_were_computed_again(
+    name: str, steps: list[tuple[str, Any]], last: list[Any], share: float
+) -> None:
+    store, held = filled(share)
+    live, facts = registry.make(name), TopologyFacts(CLUSTER)
+    for number, (kind, value) in enumerate([*steps, ("bound", last), ("place", [0, 1, 2, 3])]):
+        if kind in {"open", "close"}:
+            store.set_open([value], is_open=kind == "open")
+        elif kind == "end" and held:
+            store.release(held.pop(value % len(held)))
+        elif kind in {"bound", "place"}:
+            applications, bindings = bound(value) if kind == "bound" else (value, [])
+            batch = [asked(application, number) for application in applications]
+            outcomes, again = (
+                place_batch(
+                    policy,
+                    store.view(),
+                    batch,
+                    np.random.default_rng(number),
+                    facts=facts,
+                    bindings=bindings,
+                )
+                for policy in (live, registry.make(name))
+            )
+            assert [values_of(o) for o in outcomes] == [values_of(o) for o in again]
+            pairs = [(o, r) for o, r in zip(outcomes, batch, strict=True) if isinstance(o, Placed)]
+            # every other placement is not committed: its units are free again
+            for done in store.commit_batch(pairs[::2]):
+                held += [done.allocation] if isinstance(done, Committed) else []
+
+
+def test_reservations_start_no_rankings_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    starting = rankings.RankedState.starting
+
+    def counted(*given: Any) -> rankings.RankedState:
+        started.append(given)
+        return starting(*given)
+
+    monkeypatch.setattr(rankings.RankedState, "starting", counted)
+    store, _ = filled(0.5)
+    live, facts, rng = FusedExpected(), TopologyFacts(CLUSTER), np.random.default_rng(1)
+    held = Binding((1, 2), tuple(CLUSTER.unit_id[:40].tolist()))
+    for bindings in ([], [Binding((0,), ()), held], [held._replace(positions=(0, 1, 2))], []):
+        batch = [asked(application, 0) for application in (0, 1, 3)]
+        outcomes = place_batch(live, store.view(), batch, rng, facts=facts, bindings=bindings)
+        assert not any(isinstance(each, Refused) for each in outcomes)
+    assert len(started) == 1
+
+
+def test_rankings_made_around_a_reservation_are_kept() -> None:
+    store, _ = filled(0.5)
+    live, facts, rng = FusedExpected(), TopologyFacts(CLUSTER), np.random.default_rng(1)
+    held = Binding((0,), tuple(CLUSTER.unit_id[:40].tolist()))
+    states = []
+    for _ in range(3):
+        place_batch(live, store.view(), [asked(0, 0)], rng, facts=facts, bindings=[held])
+        assert live._rankings is not None
+        states.append(live._rankings._state)
+    assert len(set(map(id, states))) == 1
