@@ -19,11 +19,11 @@ from apps.scheduling.core.admission.placing import within
 from apps.scheduling.core.admission.types import Admitted
 from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.records.redecide import Moment, Neighbour
-from apps.scheduling.core.types import Placed
+from apps.scheduling.core.types import DEFAULT_SAMPLE, Placed
 from apps.scheduling.models import Allocation, Decision, DecisionBatch
 from apps.scheduling.services import commit, release
 from apps.scheduling.services.admission import AdmissionDesk
-from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.agent import SchedulingAgent, make_agent
 from apps.scheduling.services.counterfactuals import (
     Changes,
     counterfactual,
@@ -108,6 +108,52 @@ def test_another_policy_and_r_decide_by_their_own_rules() -> None:
     assert (full["policy"], servers(full)) == ("slot_rr", {"a"})
     sample = counterfactual(decision.pk, Changes(sample_size=3))["after"]
     assert (sample["policy"], sample["examined"]) == ("tarcil", 3)
+
+
+def loaded() -> None:
+    """Ten servers, of whose best units many are busy."""
+    hold(build(*"abcdefghij"), *(0, 1, 2, 3, 4, 5, 8, 9, 12, 16, 20, 24))
+
+
+def test_another_policy_takes_its_own_number_of_candidates() -> None:
+    loaded()
+    decision = decided(policy="tarcil")
+    assert decision.sample_size > DEFAULT_SAMPLE
+    few = Changes(policy="sampling", parameters={"candidates": 2})
+    assert counterfactual(decision.pk, few)["after"]["examined"] == 2
+
+
+@pytest.mark.parametrize("pool", [None, np.arange(10) > 6], ids=["everywhere", "in-a-pool"])
+def test_a_policy_whose_r_follows_the_load_compares_as_many_as_live(
+    pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R of agents follows from the servers outside the pool of the admission control, too."""
+
+    def admit(_: Any, __: Any, ready: Any, *___: Any) -> tuple[list[SizedJob], list[Any]]:
+        admitted = Admitted(pool)
+        return [replace(each, request=within(each.request, admitted)) for each in ready], []
+
+    monkeypatch.setattr(AdmissionDesk, "admit", admit)
+    loaded()
+    decision = decided()
+    release([decision.job_id])
+    live = decided(policy="tarcil")
+    again = counterfactual(decision.pk, Changes(policy="tarcil"))["after"]
+    assert live.sample_size > DEFAULT_SAMPLE
+    assert (again["examined"], again["eligible"]) == (live.examined, live.eligible)
+
+
+def test_a_job_keeps_its_own_r_and_guarantee_by_another_policy() -> None:
+    loaded()
+    own = decided(sample_size=5)
+    guarantee = {"rank_threshold": 0.8, "probability": 0.1}
+    guaranteed = decided(guarantee=guarantee)
+    assert (own.policy, guaranteed.policy) == ("tarcil", "tarcil")
+    sizes = [
+        counterfactual(each.pk, Changes(policy="sampling"))["after"]["examined"]
+        for each in (own, guaranteed)
+    ]
+    assert sizes == [5, guaranteed.sample_size]
 
 
 def test_weights_change_the_choice() -> None:
@@ -407,6 +453,17 @@ def test_deciding_again_has_the_rate_limit_of_the_solver(
     client, address = client_of(Role.VIEWER), f"/api/v1/decisions/{decided().pk}/{path}"
     statuses = [getattr(client, method)(address).status_code for _ in range(2)]
     assert statuses == [404, 429]
+
+
+def test_a_flip_to_another_policy_takes_the_number_of_candidates_of_that_policy() -> None:
+    loaded()
+    job = waiting(known(), units_requested=1, **BEST_EFFORT)
+    work(SchedulingAgent("a", policy=registry.make("tarcil"), rng=np.random.default_rng(1)))
+    decision = Decision.objects.get(job=job)
+    change = {"policy": "sampling"}
+    (chosen,) = servers(counterfactual(decision.pk, Changes(**change))["after"])
+    found = flips(decision.pk, Server.objects.get(name=chosen).pk)
+    assert change in [each["change"] for each in found["flips"]]
 
 
 def test_flips_leave_out_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,6 +237,22 @@ def test_old_decisions_are_dropped() -> None:
     assert (found.seen, found.decided, found.dropped) == (2, 0, 2)
 
 
+def test_a_shadow_draws_as_many_candidates_as_its_policy_would_live() -> None:
+    two_platforms()
+    shadow = started("sampling", parameters={"candidates": 2})
+    jobs = decide(6, policy="tarcil")
+    followed(shadow)
+    decisions = Decision.objects.filter(job__in=jobs).order_by("position")
+    assert min(decision.examined for decision in decisions) > 2
+    changes = Changes(policy="sampling", parameters={"candidates": 2})
+    again = [counterfactual(decision.pk, changes)["after"] for decision in decisions]
+    assert {each["examined"] for each in again} == {2}
+    shadowed = [
+        shadow.decisions.get(decision_id=decision.pk).shadowed["servers"] for decision in decisions
+    ]
+    assert shadowed == [sorted(each["server"] for each in after["servers"]) for after in again]
+
+
 # ---- what is not stored any more ----
 
 

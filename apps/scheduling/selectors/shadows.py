@@ -50,7 +50,9 @@ def decisions_after(shadow: Shadow, until: datetime, *, limit: int) -> list[Deci
     rows = rows.filter(at__gte=shadow.cursor_at, at__lte=until)
     rows = rows.filter(Q(at__gt=shadow.cursor_at) | Q(id__gt=shadow.cursor_id))
     columns = ("id", "at", "batch_id", "position", "seed", "policy", "outcome")
-    return list(rows.order_by("at", "id").only(*columns)[:limit])
+    of_jobs = ("job__sample_size", "job__guarantee")
+    rows = rows.select_related("job").only(*columns, *of_jobs)
+    return list(rows.order_by("at", "id")[:limit])
 
 
 _REGRETS: Final = ("job_regret", "neighbour_regret")

@@ -72,6 +72,10 @@ class Situation:
         """What was decided."""
         return self.batch.outcomes[self.decision.position or 0]
 
+    def request_for(self, policy: str, request: Request) -> Request:
+        """Return a request with the R that it would have had for a policy."""
+        return self.batch.request_for(policy, request, self.decision.job)
+
 
 def situation_of(decision: Decision) -> Situation:
     """Rebuild the cluster just before a decision.
@@ -103,8 +107,8 @@ def counterfactual(decision_id: UUID, changes: Changes) -> dict[str, Any]:
     PolicyFailedError : the policy of the changes raised an error.
     """
     situation = situation_of(stored_decision(decision_id))
-    request, predicted = _changed_request(situation, changes)
     name, policy = _policy(situation, changes)
+    request, predicted = _changed_request(situation, changes, name)
     if isinstance(request, Infeasible):
         now = _infeasible(request, name)
     else:
@@ -132,7 +136,7 @@ def _policy(situation: Situation, changes: Changes) -> tuple[str, Policy]:
 
 
 def _changed_request(
-    situation: Situation, changes: Changes
+    situation: Situation, changes: Changes, policy: str
 ) -> tuple[Request | Infeasible, dict[str, Any]]:
     request, predicted = situation.request, situation.decision.predicted
     if changes.target is not None:
@@ -141,12 +145,12 @@ def _changed_request(
         if isinstance(resized, Infeasible):
             return resized, {}
         request, predicted = resized[1], predicted_json(resized[0], target)
-    if changes.sample_size is not None:
-        request = replace(request, sample_size=changes.sample_size)
     if changes.without:
         indices = np.flatnonzero(np.isin(situation.batch.topology.server_id, changes.without))
         request = replace(request, excluded=request.excluded | frozenset(indices.tolist()))
-    return request, predicted
+    if changes.sample_size is not None:
+        return replace(request, sample_size=changes.sample_size), predicted
+    return situation.request_for(policy, request), predicted
 
 
 def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, Request]:

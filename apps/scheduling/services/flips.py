@@ -73,6 +73,7 @@ def _chosen(
     try:
         if policy is not None:
             made = registry.make_plain(policy)  # for one decision, kernels need not be compiled
+            request = situation.request_for(policy, request)
         elif parameters is not None:
             made = registry.make(batch.row.policy, {**batch.parameters, **parameters})
         outcome = situation.moment.decide(made, request, seed=seed)

@@ -3,11 +3,12 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+from django.conf import settings
 
 from apps.classification import selectors as classification
 from apps.classification.core.profile import Profile
@@ -18,10 +19,17 @@ from apps.scheduling.core.batch_state import TopologyFacts
 from apps.scheduling.core.policy_errors import PolicyFailedError
 from apps.scheduling.core.records.batch_inputs import StoredBatch, UnreadableBatchError
 from apps.scheduling.core.reservations.backfill import place_batch
+from apps.scheduling.core.tarcil.job_sampling import (
+    DEFAULT_GUARANTEE,
+    FOLLOWING_LOAD,
+    TopFreeShares,
+    sampling_at,
+)
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Decision, DecisionBatch
 from apps.scheduling.selectors.past import PastCluster, PastFollower, UnknownPastError
 from apps.workloads.core.reasons import Reason
+from apps.workloads.models import Job
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +73,23 @@ class RepeatedBatch:
     parameters: Mapping[str, float]
     requests: list[Request]
     outcomes: list[Placed | Refused]
+    shares: TopFreeShares = field(default_factory=TopFreeShares)
+
+    def request_for(self, policy: str, request: Request, job: Job) -> Request:
+        """Return a request with the R that it would have had for a policy.
+
+        A job keeps the R, or the guarantee, that it names. Otherwise R is that of the policy.
+        """
+        if policy == self.row.policy or job.sample_size is not None or job.guarantee is not None:
+            return request
+        size = None
+        if policy in FOLLOWING_LOAD:
+            x = DEFAULT_GUARANTEE.rank_threshold
+            # as an agent, before the admission control chooses a pool
+            everywhere = replace(request, pool=None)
+            share = self.shares.of(everywhere, self.past.copy.snapshot(), self.facts, x)
+            size = sampling_at(share, settings.MAX_SAMPLE).size
+        return replace(request, sample_size=size)
 
     @property
     def topology(self) -> Topology:

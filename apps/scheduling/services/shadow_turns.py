@@ -165,8 +165,9 @@ class ShadowWorker:
             request = batch.requests[position]
             moment = _moment(batch, position)
             live = _choice(moment, request, outcome)
+            asked = batch.request_for(shadow.policy, request, decision.job)
             with failures_of(shadow.policy):  # it may name units that do not exist
-                outcome = moment.decide(policy, request, seed=decision.seed)
+                outcome = moment.decide(policy, asked, seed=decision.seed)
                 other = _choice(moment, request, outcome)
             compared = comparison(live, other)
             found.decided += 1
