@@ -18,6 +18,7 @@ from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.queue import waiting_queue
 from apps.scheduling.services import check_job, check_start, release
 from apps.scheduling.services.agent import SchedulingAgent, make_agent
+from apps.scheduling.services.counterfactuals import Changes, counterfactual
 from apps.scheduling.services.replay import replay
 from apps.scheduling.services.start_estimates import update_start_estimates
 from apps.testbed.core.replay.model import ReplayOptions
@@ -156,18 +157,59 @@ def test_a_job_that_waits_keeps_no_units_from_other_projects() -> None:
     assert state_and_reason(other)[0] == "starting"
 
 
-def test_a_changed_target_leaves_the_patience_as_it_was() -> None:
+WITH_DEADLINE = {"kind": "completion_time", "seconds": 1e6}
+
+
+def with_target(of: Job, target: dict[str, Any]) -> tuple[str, str]:
+    """Outcome and reason of the only decision on a job, with another target."""
+    decision = Decision.objects.get(job=of)
+    after = counterfactual(decision.pk, Changes(target=target))["after"]
+    return after["outcome"], after["reason"]
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome"),
+    [
+        ({"kind": "best_effort"}, ("refused", "QualityShort")),
+        ({"kind": "ips", "ips": 1.0}, ("refused", "QualityShort")),
+        (WITH_DEADLINE, ("placed", "")),
+        ({"kind": "throughput_latency", "qps": 1.0, "latency_seconds": 10.0}, ("placed", "")),
+    ],
+)
+def test_a_changed_target_decides_whether_the_job_may_wait(
+    target: dict[str, Any], outcome: tuple[str, str]
+) -> None:
     _, _, second = crowded()
-    decision = Decision.objects.get(job=second)
-    client = APIClient()
-    client.force_login(factories.user(role=Role.ADMIN))
-    answer = client.post(
-        f"/api/v1/decisions/{decision.id}/counterfactuals/",
-        {"target": {"kind": "best_effort"}},
-        format="json",
+    assert state_and_reason(second) == ("queued", "QualityShort")
+    assert with_target(second, target) == outcome
+
+
+def test_a_job_with_a_deadline_would_wait_without_one() -> None:
+    _, _, second = crowded(target=WITH_DEADLINE, target_kind="completion_time")
+    assert state_and_reason(second)[0] == "starting"
+    assert with_target(second, {"kind": "best_effort"}) == ("refused", "QualityShort")
+    assert with_target(second, WITH_DEADLINE) == ("placed", "")
+
+
+@pytest.mark.parametrize("values", [{"submitted_s": NOW_S - 300.0}, {"priority": 1}])
+def test_a_job_that_waits_for_no_better_units_does_not_with_another_target(
+    values: dict[str, Any],
+) -> None:
+    _, _, second = crowded(target=WITH_DEADLINE, target_kind="completion_time", **values)
+    assert with_target(second, {"kind": "best_effort"})[0] == "placed"
+
+
+def test_a_job_that_was_to_take_any_units_takes_them_with_another_target() -> None:
+    """A unit is reserved for it, which a job that may wait would refuse."""
+    by, _, second = crowded()
+    kept = list(ResourceUnit.objects.order_by("id").values_list("id", flat=True)[1:2])
+    Reservation.objects.create(
+        job_id=second.id, unit_ids=kept, made_s=NOW_S, promised_s=NOW_S, start_s=NOW_S
     )
-    assert answer.status_code == 200, answer.content
-    assert (answer.json()["after"]["reason"], answer.json()["is_same"]) == ("QualityShort", True)
+    Decision.objects.all().delete()
+    decide_again(by)
+    assert state_and_reason(second)[0] == "starting"
+    assert with_target(second, {"kind": "ips", "ips": 1.0})[0] == "placed"
 
 
 def test_both_decisions_are_repeated_to_the_bit() -> None:

@@ -6,12 +6,14 @@ from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+from django.conf import settings
 from django.db.models import Q
 
 from apps.classification import selectors as classification
 from apps.inventory.core.snapshot import Shorts
 from apps.inventory.selectors import cluster_time
 from apps.scheduling.core import registry
+from apps.scheduling.core.patience import patience_s
 from apps.scheduling.core.records.candidate_record import candidates_json
 from apps.scheduling.core.records.redecide import Moment, Neighbour, moment_of
 from apps.scheduling.core.requests import (
@@ -22,10 +24,11 @@ from apps.scheduling.core.requests import (
     size_or_late,
 )
 from apps.scheduling.core.sizing.allowances import KINDS, Allowances
+from apps.scheduling.core.sizing.run_time import RunTime, run_time
 from apps.scheduling.core.sizing.sizes import Infeasible, Sized
 from apps.scheduling.core.types import Placed, Policy, Refused, Request
 from apps.scheduling.models import Allocation, Decision, SizingAllowance
-from apps.scheduling.selectors import claimed_jobs
+from apps.scheduling.selectors import ClaimedJob, claimed_jobs
 from apps.scheduling.services.decisions import predicted_json
 from apps.scheduling.services.repeats import (
     NotRepeatableError,
@@ -172,13 +175,33 @@ def _resized(situation: Situation, target: Target) -> Infeasible | tuple[Sized, 
         return sized
     request = after(request_of(spec, profile, sized, topology, job="changed"), elapsed_s)
     before = situation.request
+    run = run_time(spec, profile, sized, facts, elapsed_s=elapsed_s)
     return sized, replace(
         request,
         sample_size=before.sample_size,
-        is_patient=before.is_patient,
+        is_patient=_is_patient(jobs[0], before, target, request.units, run),
         excluded=before.excluded,
         pool=before.pool,
     )
+
+
+def _is_patient(
+    job: ClaimedJob, before: Request, target: Target, units: int, run: RunTime | None
+) -> bool:
+    """Whether a job with another target may still wait for better units.
+
+    One that took any units, although its own target let it wait, does so with each target.
+    """
+
+    def may_wait(units: int, target: Target, run: RunTime | None) -> bool:
+        longest_s = patience_s(
+            units, target.kind, run, limit_s=settings.PATIENCE_S, priority=job.priority
+        )
+        return job.waited_s < longest_s
+
+    if not before.is_patient and may_wait(before.units, job.spec.target, None):
+        return False
+    return may_wait(units, target, run)
 
 
 def _allowances(decision: Decision) -> Allowances:
