@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
+from apps.common.core.ids import uuid7
 from apps.common.infrastructure.locks import lock_for_deletion
 from apps.inventory.models import ServerState
 from apps.operations.models import Event
@@ -25,6 +26,7 @@ from apps.workloads.models import Job, WaitingShape
 from tests import factories
 from tests.scheduling.plans import analyze
 from tests.scheduling.shapes import (
+    ANY_UNIT,
     FLOOD,
     NOWHERE,
     ONE_UNIT,
@@ -452,6 +454,43 @@ def test_an_older_evaluation_does_not_replace_a_newer_one() -> None:
     refuse([second], Needs(WaitsFor.SERVERS), sequence=10)
     shape = WaitingShape.objects.get()
     assert (shape.waits_for, shape.evaluated_seq, shape.jobs.count()) == ("units", 20, 2)
+
+
+def refused_as(job: Job, agent: str, reason: str, sequence: int) -> set[Any]:
+    """Refuse a claimed job; returns the jobs whose decisions are to be stored."""
+    return workloads.keep_waiting(
+        [workloads.WaitingJob(job.id, reason, f"by {agent}", uuid7(), ANY_UNIT, (reason,))],
+        agent=agent,
+        at=workloads.EvaluationTime(3000.0, sequence, 3600.0),
+    )
+
+
+def test_a_job_that_an_older_copy_refuses_has_the_reason_of_its_shape() -> None:
+    """Its own has no decision, and no later one of the shape would be copied to it."""
+    application = known()
+    older = claimed(ME, application=application, **ONE_UNIT)
+    newer = claimed(ME, application=application, claimed_by="agent-2", **ONE_UNIT)
+    assert refused_as(newer, "agent-2", "UnitsReserved", 10)
+    assert not refused_as(older, "agent-1", "NoFreeUnit", 5)
+    fields = "reason_code", "reason_message", "reason_also", "state", "shape"
+    reasons = set(map(str, Job.objects.values_list(*fields)))
+    shape = WaitingShape.objects.get()
+    expected = "UnitsReserved", "by agent-2", ["UnitsReserved"], "queued", shape.pk
+    assert reasons == {str(expected)}
+    assert (shape.reason_code, shape.is_reason_copied) == ("UnitsReserved", True)
+    events = Event.objects.filter(kind="job.waiting").values_list("data__reason", flat=True)
+    assert list(events) == ["UnitsReserved", "UnitsReserved"]
+
+
+def test_a_job_that_the_same_or_a_newer_copy_refuses_gives_its_reason_to_the_shape() -> None:
+    application = known()
+    first = claimed(ME, application=application, **ONE_UNIT)
+    second = claimed(ME, application=application, claimed_by="agent-2", **ONE_UNIT)
+    assert refused_as(second, "agent-2", "UnitsReserved", 10)
+    assert refused_as(first, "agent-1", "NoFreeUnit", 10)
+    assert state_and_reason(first) == ("queued", "NoFreeUnit")
+    shape = WaitingShape.objects.get()
+    assert (shape.reason_code, shape.is_reason_copied) == ("NoFreeUnit", False)
 
 
 def test_a_shape_with_an_undecided_job_is_not_continued() -> None:

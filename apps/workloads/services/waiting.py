@@ -314,22 +314,28 @@ def _refuse_shapes(refused: dict[UUID, WaitingJob], at: EvaluationTime) -> set[U
     return {row[0] for row in fetch_rows(_REFUSE_SHAPES, values)}
 
 
+# a shape that another agent evaluated on a newer copy keeps its reason, and its jobs have it
 _QUEUE: Final = """
 UPDATE workloads_job AS j
 SET state = 'queued', queued_s = coalesce(j.queued_s, %(cluster_s)s), tries = j.tries + 1,
-    reason_code = d.reason, reason_message = left(d.message, 500),
-    reason_also = d.also::jsonb, claimed_by = '', updated_at = now(),
+    reason_code = r.reason, reason_message = left(r.message, 500),
+    reason_also = r.also, claimed_by = '', updated_at = now(),
     claimed_until = CASE WHEN d.shaped THEN NULL
                          ELSE clock_timestamp() + make_interval(secs => %(retry_s)s) END,
     shape_id = CASE WHEN d.shaped THEN s.id ELSE j.shape_id END,
-    generation = j.generation + (o.reason_code <> d.reason OR o.state <> 'queued')::int
+    generation = j.generation + (o.reason_code <> r.reason OR o.state <> 'queued')::int
 FROM unnest(%(ids)s::uuid[], %(reasons)s::text[], %(messages)s::text[], %(also)s::text[],
             %(shaped)s::bool[]) AS d(id, reason, message, also, shaped)
 JOIN workloads_job AS o ON o.id = d.id
 LEFT JOIN workloads_waitingshape AS s ON s.key = o.shape_key
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN is_newer THEN s.reason_code ELSE d.reason END AS reason,
+           CASE WHEN is_newer THEN s.reason_message ELSE d.message END AS message,
+           CASE WHEN is_newer THEN s.reason_also ELSE d.also::jsonb END AS also
+    FROM (SELECT d.shaped AND s.evaluated_seq > %(sequence)s AS is_newer) AS n) AS r
 WHERE j.id = d.id
 RETURNING j.id, j.name, j.project_id, j.state,
-          o.reason_code <> d.reason OR o.state <> 'queued', d.reason
+          o.reason_code <> r.reason OR o.state <> 'queued', r.reason
 """
 
 
@@ -339,6 +345,7 @@ def _queue(refused: Sequence[WaitingJob], at: EvaluationTime) -> list[tuple[Any,
         _QUEUE,
         {
             "cluster_s": at.cluster_s,
+            "sequence": at.sequence,
             "retry_s": RETRY_S,
             "ids": [job.job_id for job in refused],
             "reasons": [job.reason for job in refused],
