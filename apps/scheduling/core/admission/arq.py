@@ -44,6 +44,8 @@ from apps.scheduling.core.types import RefusalReason, Within
 LOSS: Final = 0.05  # of the run time, which waiting and interference together may cost
 TIMES: Final = np.arange(1, 41) / 40.0  # shares of the slack at which a switch is considered
 SAMPLES: Final = 512  # busy times of each pool that are kept
+BIN_S: Final = 60.0  # arrivals are counted by the minute
+MAX_JOINED: Final = 2048  # admitted jobs that are remembered, the newest
 
 
 @dataclass(slots=True)
@@ -78,22 +80,71 @@ class _Option(NamedTuple):
     after_s: float
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class _Units:
+    """(C,) units that arrived in classes, and (C, C) those diverted from a class to another."""
+
+    arrived: Floats = field(default_factory=lambda: np.zeros(CLASSES))
+    diverted: Floats = field(default_factory=lambda: np.zeros((CLASSES, CLASSES)))
+
+
+@dataclass(slots=True, eq=False)
 class _Counts:
-    """Units that arrived in, and were diverted between, classes: time, from, to, units.
+    """Units that arrived in, and were diverted between, classes, by the minute.
 
     ``begun_s`` : when the counts began
+    ``bins`` : by the start of the minute
+    ``total`` : their sum
     """
 
     begun_s: float = math.inf
-    arrived: deque[tuple[float, int, int]] = field(default_factory=deque)
-    diverted: deque[tuple[float, int, int, int]] = field(default_factory=deque)
+    bins: dict[float, _Units] = field(default_factory=dict)
+    total: _Units = field(default_factory=_Units)
+
+    def arrive(self, at_s: float, number: int, units: int) -> None:
+        """Count the units of a job that arrives in a class."""
+        for each in (self._bin(at_s), self.total):
+            each.arrived[number] += units
+
+    def divert(self, at_s: float, number: int, to: int, units: int) -> None:
+        """Count the units of a job that joins another class than its own."""
+        for each in (self._bin(at_s), self.total):
+            each.diverted[number, to] += units
 
     def forget(self, before_s: float) -> None:
-        """Forget what happened before a time."""
-        for events in (self.arrived, self.diverted):
-            while events and events[0][0] < before_s:
-                events.popleft()
+        """Forget the minutes before the one of a time."""
+        for start_s in [each for each in self.bins if each < _minute(before_s)]:
+            gone = self.bins.pop(start_s)
+            self.total.arrived -= gone.arrived
+            self.total.diverted -= gone.diverted
+
+    def observed_s(self, now_s: float, window_s: float) -> float | None:
+        """Return the time that was counted: a window that begins with a full minute."""
+        return observed_s(self.begun_s, now_s, now_s - _minute(now_s - window_s))
+
+    def arrivals(self) -> list[tuple[float, int, int]]:
+        """Return minute, class and units."""
+        return [
+            (start_s, number, int(each.arrived[number]))
+            for start_s, each in self.bins.items()
+            for number in np.flatnonzero(each.arrived).tolist()
+        ]
+
+    def diversions(self) -> list[tuple[float, int, int, int]]:
+        """Return minute, class, class that is joined instead, and units."""
+        return [
+            (start_s, number, to, int(each.diverted[number, to]))
+            for start_s, each in self.bins.items()
+            for number, to in np.argwhere(each.diverted).tolist()
+        ]
+
+    def _bin(self, at_s: float) -> _Units:
+        return self.bins.setdefault(_minute(at_s), _Units())
+
+
+def _minute(at_s: float) -> float:
+    """Return the start of the minute of a time."""
+    return math.floor(at_s / BIN_S) * BIN_S
 
 
 class ArqAdmission:
@@ -145,13 +196,14 @@ class ArqAdmission:
 
     @property
     def waiting(self) -> Collection[str]:
-        """Ids of the jobs that wait, in the order in which they began to."""
-        return self._waiting
+        """Ids of the jobs that wait, and of those that were admitted, which may come again."""
+        return [*self._waiting, *self._joined]
 
     def forget(self, jobs: Collection[str]) -> None:
-        """Forget waiting jobs that ended, are held, or were started by another agent."""
+        """Forget jobs that started, ended or are held."""
         for job in jobs:
             self._waiting.pop(job, None)
+            self._joined.pop(job, None)
 
     def memory(self) -> dict[str, Any]:
         """Return the history and the waiting jobs, as values of JSON with NaN."""
@@ -168,8 +220,8 @@ class ArqAdmission:
             "joined": self._joined,
             "begun_s": self._begun_s,
             "counted_from_s": self._counts.begun_s,
-            "arrived": list(self._counts.arrived),
-            "diverted": list(self._counts.diverted),
+            "arrived": self._counts.arrivals(),
+            "diverted": self._counts.diversions(),
         }
 
     def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
@@ -177,10 +229,10 @@ class ArqAdmission:
         self._waiting = {job: _Waiting(*each) for job, each in memory["waiting"].items()}
         self._joined = {job: _Joined(*each) for job, each in memory["joined"].items()}
         self._counts.begun_s = memory["counted_from_s"]
-        self._counts.arrived.extend((at_s, n, units) for at_s, n, units in memory["arrived"])
-        self._counts.diverted.extend(
-            (at_s, n, to, units) for at_s, n, to, units in memory["diverted"]
-        )
+        for at_s, number, units in memory["arrived"]:  # older releases stored each job
+            self._counts.arrive(at_s, number, units)
+        for at_s, number, to, units in memory["diverted"]:
+            self._counts.divert(at_s, number, to, units)
         if memory["units"] != _units_of(snapshot.topology):
             return
         self._topology, self._begun_s = snapshot.topology, memory["begun_s"]
@@ -198,7 +250,7 @@ class ArqAdmission:
         pools = pool_of_servers(snapshot, self._demand())
         free = count_free_units(facts, snapshot.unit_free)
         arrived, routing = self._arrivals()
-        counted_s = observed_s(self._counts.begun_s, now_s, self._window_s)
+        counted_s = self._counts.observed_s(now_s, self._window_s)
         units = np.bincount(pools[pools >= 0], snapshot.topology.server_units[pools >= 0], CLASSES)
         busy = [np.array([each for _, each in samples]) for samples in self._busy]
         mean = np.array([each.mean() if each.size else np.nan for each in busy])
@@ -228,12 +280,12 @@ class ArqAdmission:
         number = class_of(request.caused) if known is None else known.number
         joined = self._joined.pop(request.job, None)
         if known is None and joined is None:
-            self._counts.arrived.append((now_s, number, request.units))
+            self._counts.arrive(now_s, number, request.units)
         left = _left(each, view)
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
         to, verdict = self._verdict(each, number, free, now_s)
         if to != number and (joined is None or joined.number != to):
-            self._counts.diverted.append((now_s, number, to, request.units))
+            self._counts.divert(now_s, number, to, request.units)
         if isinstance(verdict, Delayed):
             self._waiting[request.job] = _Waiting(to, request.units, each.run_s, now_s)
             return verdict
@@ -313,18 +365,11 @@ class ArqAdmission:
 
     def _demand(self) -> Floats:
         """(C,) units that arrived in each class, plus one, so that every class has a share."""
-        demand = np.ones(CLASSES)
-        for _, number, units in self._counts.arrived:
-            demand[number] += units
-        return demand
+        return 1.0 + self._counts.total.arrived
 
     def _arrivals(self) -> tuple[Floats, Floats]:
         """(C,) units that arrived, and (C, C) shares that were diverted."""
-        arrived, moved = np.zeros(CLASSES), np.zeros((CLASSES, CLASSES))
-        for _, number, units in self._counts.arrived:
-            arrived[number] += units
-        for _, number, to, units in self._counts.diverted:
-            moved[number, to] += units
+        arrived, moved = self._counts.total.arrived, self._counts.total.diverted
         # a job may be diverted after its arrival left the window, but no share exceeds 1
         joined = np.maximum(arrived + moved.sum(axis=0), moved.sum(axis=1))
         return arrived, moved / np.maximum(joined, 1.0)[:, None]
@@ -360,9 +405,14 @@ class ArqAdmission:
         for samples in self._busy:
             while samples and samples[0][0] < now_s - self._window_s:
                 samples.popleft()
-        for jobs in (self._waiting, self._joined):
-            for job in [job for job, each in jobs.items() if each.seen_s < now_s - FORGET_S]:
-                del jobs[job]
+        for job in [j for j, each in self._waiting.items() if each.seen_s < now_s - FORGET_S]:
+            del self._waiting[job]
+        surplus = len(self._joined) - MAX_JOINED
+        for job, each in list(self._joined.items()):  # the oldest first
+            if surplus <= 0 and each.seen_s >= now_s - FORGET_S:
+                break
+            del self._joined[job]
+            surplus -= 1
 
 
 def _units_of(topology: Topology | None) -> list[int]:

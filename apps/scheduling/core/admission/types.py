@@ -181,11 +181,11 @@ class Admission(Protocol):
 
     @property
     def waiting(self) -> Collection[str]:
-        """Ids of the jobs that wait, in the order in which they began to."""
+        """Ids of the jobs that it remembers because they wait, or did when it admitted them."""
         ...
 
     def forget(self, jobs: Collection[str]) -> None:
-        """Forget waiting jobs that ended, are held, or were started by another agent."""
+        """Forget jobs that started, ended or are held."""
         ...
 
     def memory(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Classes, pools and verdicts of ARQ."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 
 from apps.common.core.interference import N_SOURCES
 from apps.inventory.core.snapshot import Snapshot
-from apps.scheduling.core.admission.arq import ArqAdmission
+from apps.scheduling.core.admission.arq import MAX_JOINED, ArqAdmission
 from apps.scheduling.core.admission.pools import CLASSES, class_of, pool_of_servers
 from apps.scheduling.core.admission.types import (
     ADMITTED,
+    FORGET_S,
     Admitted,
     Applicant,
     Delayed,
@@ -313,6 +315,73 @@ def test_the_rate_of_a_pool_is_of_the_busy_times_that_are_kept() -> None:
         made.note_freed(snapshot, np.arange(5), NOW_S + turn + 1.0)
     rows = made.state(snapshot, topo, NOW_S + 150.0)
     assert sum(row.freed_per_s or 0.0 for row in rows) == pytest.approx(5.0, rel=0.02)
+
+
+def busy_history(made: ArqAdmission) -> dict[str, Any]:
+    """What older releases stored: each of 100,000 jobs in two hours, the admitted ones by id."""
+    times = np.linspace(NOW_S, NOW_S + 7200.0, 100_000, endpoint=False).tolist()
+    counts = {
+        "arrived": [(at_s, i % CLASSES, 2) for i, at_s in enumerate(times)],
+        "diverted": [(at_s, i % 4 + 1, i % 4, 2) for i, at_s in enumerate(times[::50])],
+        "joined": {f"job-{i:032d}": (i % CLASSES, at_s) for i, at_s in enumerate(times)},
+    }
+    return {**made.memory(), **counts, "counted_from_s": NOW_S}
+
+
+def test_the_memory_is_small_after_many_arrivals() -> None:
+    snapshot = cluster([5], [10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    made.recall(busy_history(made), snapshot)
+    made.evaluate([], snapshot, topo, NOW_S + 7200.0)
+    stored = json.dumps(made.memory())
+    assert len(stored) < 200_000
+    again = ArqAdmission()
+    again.recall(json.loads(stored), snapshot)
+    assert json.dumps(again.memory()) == stored
+    states = [each.state(snapshot, topo, NOW_S + 7200.0) for each in (made, again)]
+    assert states[0] == states[1]
+
+
+def test_the_history_of_an_older_release_gives_the_same_rates() -> None:
+    snapshot = cluster([5], [10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    made.recall(busy_history(made), snapshot)
+    rows = {row.name: row for row in made.state(snapshot, topo, NOW_S + 7200.0)}
+    rates = [row.arrived_per_s for row in rows.values()]
+    assert rates == [pytest.approx(2 * 10_000 / 7200.0)] * CLASSES
+    # of 4,000 units, a quarter goes from each class to the next; class 4 is joined by no others
+    assert rows["class 4"].diverted_share == pytest.approx(1000 / 20_000)
+    assert rows["class 3"].diverted_share == pytest.approx(1000 / 21_000)
+    assert made._demand().tolist() == [20_001.0] * CLASSES
+
+
+@pytest.mark.parametrize("extra_s", [0.0, 1.0, 30.0, 59.5])
+def test_the_rate_of_arrivals_is_that_of_the_window_wherever_its_minute_begins(
+    extra_s: float,
+) -> None:
+    """A unit arrives every two seconds, at first; then one every ten."""
+    snapshot = cluster([5], [10.0])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    early = [(at_s, 3, 1) for at_s in np.arange(0.0, 3600.0, 2.0).tolist()]
+    late = [(at_s, 3, 1) for at_s in np.arange(3600.0, 20_000.0 + extra_s, 10.0).tolist()]
+    made.recall({**made.memory(), "arrived": early + late, "counted_from_s": 0.0}, snapshot)
+    rows = {row.name: row for row in made.state(snapshot, topo, 20_000.0 + extra_s)}
+    assert rows["class 3"].arrived_per_s == pytest.approx(0.1, rel=0.002)
+
+
+def test_only_the_newest_admitted_jobs_are_remembered() -> None:
+    """Those that started meanwhile are not."""
+    snapshot = cluster([5] * 20, [3.0 * server for server in range(20)])
+    made, topo = ArqAdmission(), TopologyFacts(snapshot.topology)
+    joined = {f"old-{i}": (5, NOW_S) for i in range(5000)}
+    made.recall({**made.memory(), "joined": joined}, snapshot)
+    seen(made, snapshot, applicant("new"))
+    made.evaluate([], snapshot, topo, NOW_S + 1.0)
+    assert list(made.waiting)[:: MAX_JOINED - 1] == [f"old-{5001 - MAX_JOINED}", "new"]
+    made.forget([job for job in made.waiting if job.startswith("old")])
+    assert list(made.memory()["joined"]) == ["new"]
+    made.evaluate([], snapshot, topo, NOW_S + FORGET_S + 1.0)
+    assert not made.waiting
 
 
 def test_no_more_jobs_are_diverted_than_joined_a_queue() -> None:
