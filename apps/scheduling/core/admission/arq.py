@@ -48,14 +48,74 @@ BIN_S: Final = 60.0  # arrivals are counted by the minute
 MAX_JOINED: Final = 2048  # admitted jobs that are remembered, the newest
 
 
+class _Needs(NamedTuple):
+    """What the units of a waiting job must have, and its priority.
+
+    ``together`` : units that must be on one server
+    """
+
+    priority: int
+    platforms: frozenset[str] | None
+    labels: frozenset[str]
+    excluded: frozenset[int]
+    unit: tuple[float, ...]
+    together: int
+
+    @classmethod
+    def of(cls, each: Applicant) -> "_Needs":
+        """Return the needs of a job."""
+        request = each.request
+        unit = request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes
+        together = request.units if request.locality is Within.SERVER else 1
+        sets = request.platforms, request.labels, request.excluded
+        return cls(each.priority, *sets, unit, together)
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> "_Needs":
+        """Read the result of `as_json`."""
+        priority, platforms, labels, excluded, unit, together = row
+        allowed = None if platforms is None else frozenset(platforms)
+        return cls(
+            priority, allowed, frozenset(labels), frozenset(excluded), tuple(unit), together
+        )
+
+    def as_json(self) -> list[Any]:
+        """Return values of JSON."""
+        platforms = None if self.platforms is None else sorted(self.platforms)
+        sets = platforms, sorted(self.labels), sorted(self.excluded)
+        return [self.priority, *sets, list(self.unit), self.together]
+
+    def are_met_by(self, other: "_Needs") -> bool:
+        """Whether all units that another job may use suit this one."""
+        if self.platforms is not None and (
+            other.platforms is None or not other.platforms <= self.platforms
+        ):
+            return False
+        return (
+            self.labels <= other.labels
+            and self.excluded <= other.excluded
+            and all(own <= more for own, more in zip(self.unit, other.unit, strict=True))
+            and self.together <= other.together
+        )
+
+
 @dataclass(slots=True)
 class _Waiting:
-    """A job in the queue of a class; ``run_s`` orders the queue."""
+    """A job in the queue of a class, which ``run_s`` orders.
+
+    ``needs`` : None if an older release stored it
+    """
 
     number: int
     units: int
     run_s: float
     seen_s: float
+    needs: _Needs | None = None
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Place in the queue: of higher priority, then shorter."""
+        return 0 if self.needs is None else -self.needs.priority, self.run_s
 
 
 class _Joined(NamedTuple):
@@ -66,11 +126,29 @@ class _Joined(NamedTuple):
 
 
 class _View(NamedTuple):
-    """The free units; (S,) pool of each server, and the free units that the batch has taken."""
+    """The free units; (S,) pool of each server, and the free units that the batch has taken.
+
+    ``queues`` : by class, the waiting jobs that are not in the batch, in order
+    """
 
     free: FreeUnits
     pools: Ints
     taken: Ints
+    queues: Sequence[Sequence[_Waiting]]
+
+    def left(self, each: Applicant, number: int, free: int) -> int:
+        """Return the free units of a class that a job may take: not those of the jobs before it.
+
+        Each of these takes what it needs, if that is free, as if it were in the batch. Those with
+        needs that other units may not meet, such as a platform, are left out.
+        """
+        needs = _Needs.of(each)
+        for other in self.queues[number]:
+            if free < each.request.units or other.order >= (-each.priority, each.run_s):
+                break
+            if other.units <= free and other.needs and other.needs.are_met_by(needs):
+                free -= other.units
+        return free
 
 
 class _Option(NamedTuple):
@@ -188,7 +266,8 @@ class ArqAdmission:
         self._follow(snapshot, now_s)
         self._forget(now_s)
         pools = pool_of_servers(snapshot, self._demand())
-        view = _View(FreeUnits(snapshot, facts), pools, np.zeros_like(pools))
+        queues = self._queues(without={each.request.job for each in applicants})
+        view = _View(FreeUnits(snapshot, facts), pools, np.zeros_like(pools), queues)
         order = sorted(range(len(applicants)), key=lambda i: _urgency(applicants[i]))
         found = {i: self._decide(applicants[i], view, now_s) for i in order}
         self._mark(snapshot, pools)
@@ -217,6 +296,7 @@ class ArqAdmission:
             "pool": self._pool.tolist(),
             "busy": [list(samples) for samples in self._busy],
             "waiting": waiting,
+            "needs": {job: w.needs.as_json() for job, w in self._waiting.items() if w.needs},
             "joined": self._joined,
             "begun_s": self._begun_s,
             "counted_from_s": self._counts.begun_s,
@@ -227,6 +307,8 @@ class ArqAdmission:
     def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
         """Continue from what `memory` returned; without busy times if the servers changed."""
         self._waiting = {job: _Waiting(*each) for job, each in memory["waiting"].items()}
+        for job, row in memory.get("needs", {}).items():  # older releases stored none
+            self._waiting[job].needs = _Needs.read(row)
         self._joined = {job: _Joined(*each) for job, each in memory["joined"].items()}
         self._counts.begun_s = memory["counted_from_s"]
         for at_s, number, units in memory["arrived"]:  # older releases stored each job
@@ -283,11 +365,12 @@ class ArqAdmission:
             self._counts.arrive(now_s, number, request.units)
         left = _left(each, view)
         free = np.bincount(np.maximum(view.pools, 0), left, CLASSES).astype(np.int64)
-        to, verdict = self._verdict(each, number, free, now_s)
+        to, verdict = self._verdict(each, number, free, view, now_s)
         if to != number and (joined is None or joined.number != to):
             self._counts.divert(now_s, number, to, request.units)
         if isinstance(verdict, Delayed):
-            self._waiting[request.job] = _Waiting(to, request.units, each.run_s, now_s)
+            needs = _Needs.of(each)
+            self._waiting[request.job] = _Waiting(to, request.units, each.run_s, now_s, needs)
             return verdict
         self._waiting.pop(request.job, None)
         self._joined[request.job] = _Joined(to, now_s)
@@ -300,11 +383,11 @@ class ArqAdmission:
         return Admitted(servers)
 
     def _verdict(
-        self, each: Applicant, number: int, free: Ints, now_s: float
+        self, each: Applicant, number: int, free: Ints, view: _View, now_s: float
     ) -> tuple[int, Admitted | Delayed]:
         """Return the class that a job joins, and whether it waits there."""
         need, request, total = each.request.units, each.request, int(free.sum())
-        if free[number] >= need:
+        if view.left(each, number, int(free[number])) >= need:
             return number, ADMITTED
         slack_s = _slack_s(each, self._max_wait_s)
         if not total or (request.is_whole and total < need) or not slack_s > 0.0:
@@ -312,36 +395,38 @@ class ArqAdmission:
         above, below = number + 1, number - 1
         if above < CLASSES and free[above] >= need and not self._queued(above):
             return above, ADMITTED
-        stay = self._option(each, number, int(free[number]), slack_s, now_s)
+        stay = self._option(each, number, int(free[number]), view, now_s)
         switch = _Option(0.0, 0.0)
         if below >= 0:
-            switch = self._option(each, below, int(free[below]), slack_s, now_s)
+            switch = self._option(each, below, int(free[below]), view, now_s)
         if max(stay.value, switch.value) <= 0.0:
             return number, ADMITTED  # no unit is known to become free in time
         chosen, option = (below, switch) if switch.value > stay.value else (number, stay)
-        if free[chosen] >= need:
+        left = view.left(each, chosen, int(free[chosen]))
+        if left >= need:
             return chosen, ADMITTED
         reason = RefusalReason.QUALITY_SHORT
         if total < need:
             reason = RefusalReason.WAITING_FOR_BUCKET
+        others = " beside those of the jobs before it" if left < free[chosen] else ""
         detail = (
-            f"{free[chosen]} of {need} free units in the pool of class {chosen};"
+            f"{left} of {need} free units in the pool of class {chosen}{others};"
             f" it waits at most {slack_s:.0f} s"
         )
         return chosen, Delayed(reason, detail, now_s + max(STEP_S, option.after_s))
 
     def _option(
-        self, each: Applicant, number: int, free: int, slack_s: float, now_s: float
+        self, each: Applicant, number: int, free: int, view: _View, now_s: float
     ) -> _Option:
         """Return the largest (S - wait) · Q · Pr[free] within the slack. Source: Paragon Eq. 2."""
         quality = quality_of_class(number)
         left_s = (1.0 + LOSS) * each.run_s - each.profiling_s - each.waited_s  # S less the wait
-        if free >= each.request.units:
+        if view.left(each, number, free) >= each.request.units:
             return _Option(left_s * quality, 0.0)
         busy = self._fitted(number)
         if busy is None:
             return _Option(0.0, 0.0)
-        waits = TIMES * slack_s
+        waits = TIMES * _slack_s(each, self._max_wait_s)
         held = (self._pool == number) & ~np.isnan(self._since_s)
         missing = each.request.units - free + self._ahead(each, number)
         chance = chance_free(busy, now_s - self._since_s[held], waits, missing)
@@ -350,12 +435,21 @@ class ArqAdmission:
         return _Option(float(values[best]), float(waits[best]))
 
     def _ahead(self, each: Applicant, number: int) -> int:
-        """Return the units that shorter jobs of a queue wait for."""
+        """Return the units that the jobs before it in a queue wait for."""
+        order = (-each.priority, each.run_s)
         return sum(
             waiting.units
             for job, waiting in self._waiting.items()
-            if waiting.number == number and job != each.request.job and waiting.run_s < each.run_s
+            if waiting.number == number and job != each.request.job and waiting.order < order
         )
+
+    def _queues(self, *, without: Collection[str]) -> list[list[_Waiting]]:
+        """Return the waiting jobs by class, in order, without some of them."""
+        found: list[list[_Waiting]] = [[] for _ in range(CLASSES)]
+        for job, each in self._waiting.items():
+            if job not in without:
+                found[each.number].append(each)
+        return [sorted(queue, key=lambda each: each.order) for queue in found]
 
     def _queued(self, number: int) -> bool:
         return any(each.number == number for each in self._waiting.values())

@@ -254,6 +254,84 @@ def test_jobs_of_higher_priority_come_before_shorter_ones() -> None:
     assert (isinstance(first, Delayed), isinstance(second, Admitted)) == (True, True)
 
 
+def after_a_release(snapshot: Snapshot) -> Snapshot:
+    """The cluster after a unit of its second server was freed."""
+    is_free = snapshot.unit_free.copy()
+    is_free[5] = True
+    return replace(snapshot, unit_free=frozen(is_free))
+
+
+FULL = cluster([1, 0], [60.0, 10.0])
+FREED = after_a_release(FULL)
+
+
+def while_waits(short: Applicant) -> ArqAdmission:
+    """A control by which a job waits for the pool of class 7, the second server."""
+    made = with_history(FULL)
+    assert isinstance(seen(made, FULL, short)[0], Delayed)
+    return made
+
+
+def test_a_free_unit_is_kept_for_the_shorter_job_that_waits_for_it() -> None:
+    """The shorter job is in a later batch."""
+    short, long = applicant("s", caused=75.0, run_s=1800.0), applicant("l", caused=75.0)
+    made = while_waits(short)
+    [later] = seen(made, FREED, long)
+    assert isinstance(later, Delayed)
+    assert later.detail == (
+        "0 of 1 free units in the pool of class 7 beside those of the jobs before it;"
+        " it waits at most 180 s"
+    )
+    [first] = seen(made, FREED, short)
+    assert isinstance(first, Admitted)
+    assert first.servers is not None
+    assert isinstance(seen(made, FREED, long)[0], Admitted)
+
+
+def test_a_unit_is_kept_after_a_restart() -> None:
+    made, again = while_waits(applicant("s", caused=75.0, run_s=1800.0)), ArqAdmission()
+    again.recall(json.loads(json.dumps(made.memory())), FULL)
+    assert isinstance(seen(again, FREED, applicant("l", caused=75.0))[0], Delayed)
+
+
+def test_a_memory_of_an_older_release_keeps_no_units() -> None:
+    """It does not say which units suit the jobs that wait."""
+    made, again = while_waits(applicant("s", caused=75.0, run_s=1800.0)), ArqAdmission()
+    again.recall({name: v for name, v in made.memory().items() if name != "needs"}, FULL)
+    assert list(again.waiting) == ["s"]
+    assert isinstance(seen(again, FREED, applicant("l", caused=75.0))[0], Admitted)
+
+
+@pytest.mark.parametrize(
+    ("of_short", "of_long"),
+    [
+        ({}, {"priority": 1}),
+        ({}, {"run_s": 1200.0}),
+        ({}, {"waited_s": 180.0}),
+        ({"platforms": frozenset({"J", "A"})}, {}),
+        ({"units": 2, "gang": True}, {}),
+    ],
+    ids=["urgent", "shorter", "late", "of-named-platforms", "too-large"],
+)
+def test_no_unit_is_kept_from_a_job_that_comes_first_or_for_one_that_it_does_not_suit(
+    of_short: dict[str, Any], of_long: dict[str, Any]
+) -> None:
+    full = cluster([2, 0], [60.0, 10.0])
+    made = with_history(full)
+    short = applicant("s", caused=75.0, **{"run_s": 1800.0, **of_short})
+    assert isinstance(seen(made, full, short)[0], Delayed)
+    [verdict] = seen(made, after_a_release(full), applicant("l", caused=75.0, **of_long))
+    assert isinstance(verdict, Admitted)
+
+
+def test_a_unit_is_kept_from_a_job_whose_units_suit_the_one_that_waits() -> None:
+    made = while_waits(
+        applicant("s", caused=75.0, run_s=1800.0, platforms=frozenset({"J", "A", "K"}))
+    )
+    long = applicant("l", caused=75.0, platforms=frozenset({"J", "A"}))
+    assert isinstance(seen(made, FREED, long)[0], Delayed)
+
+
 def test_the_policy_refuses_jobs_that_lack_units_of_any_quality() -> None:
     snapshot = cluster([1, 0], [60.0, 10.0])
     made = with_history(snapshot)
