@@ -460,10 +460,9 @@ def test_a_flip_to_another_policy_takes_the_number_of_candidates_of_that_policy(
     job = waiting(known(), units_requested=1, **BEST_EFFORT)
     work(SchedulingAgent("a", policy=registry.make("tarcil"), rng=np.random.default_rng(1)))
     decision = Decision.objects.get(job=job)
-    change = {"policy": "sampling"}
-    (chosen,) = servers(counterfactual(decision.pk, Changes(**change))["after"])
+    (chosen,) = servers(counterfactual(decision.pk, Changes(policy="sampling"))["after"])
     found = flips(decision.pk, Server.objects.get(name=chosen).pk)
-    assert change in [each["change"] for each in found["flips"]]
+    assert {"policy": "sampling"} in [each["change"] for each in found["flips"]]
 
 
 def test_flips_leave_out_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
