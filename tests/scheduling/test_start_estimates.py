@@ -16,6 +16,7 @@ from apps.inventory.services import set_server_state
 from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors import ClusterFollower
+from apps.scheduling.selectors.queue import WINDOW_S
 from apps.scheduling.selectors.waits import current_estimate, start_scores
 from apps.scheduling.services import check_job, check_start, release, start_estimates
 from apps.scheduling.services.start_estimates import update_start_estimates
@@ -64,6 +65,7 @@ def test_a_waiting_job_starts_when_the_jobs_before_it_are_predicted_to_end() -> 
 
 def test_an_estimate_that_changed_is_added_and_the_earlier_one_is_kept() -> None:
     first, second, _ = busy_server()
+    Job.objects.update(submitted_s=NOW_S - 2.0 * WINDOW_S)  # no later submission is expected
     estimate()
     assert estimate(seed=2) == 0
     Job.objects.filter(id=first.id).update(state="running", started_s=NOW_S - 500.0, progress=0.9)
