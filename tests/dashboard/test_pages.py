@@ -80,6 +80,21 @@ def test_the_overview_counts_jobs_that_meet_their_target(as_operator: Client) ->
     assert "<b>1</b> of <b>2</b> jobs with a target meet it." in page
 
 
+def test_the_overview_tells_members_that_its_numbers_are_of_all_projects(client: Client) -> None:
+    factories.cluster()
+    factories.server()
+    client.force_login(factories.user("mia", role=Role.SUBMITTER))
+    shown = client.get("/").content.decode()
+    assert (
+        'Numbers and charts are of all projects. <a href="/jobs/">Jobs of your projects</a>' in shown
+    )
+
+
+def test_the_overview_of_an_operator_is_of_all_jobs_anyway(as_operator: Client) -> None:
+    factories.server()
+    assert "of all projects" not in as_operator.get("/").content.decode()
+
+
 def test_an_empty_cluster_gets_a_checklist(as_operator: Client) -> None:
     assert "This cluster has no servers yet" in as_operator.get("/").content.decode()
 

@@ -7,7 +7,7 @@ from apps.common.infrastructure.database import database_now
 from apps.dashboard.core.ranges import LABELS
 from apps.dashboard.selectors.attention import needs_attention
 from apps.dashboard.selectors.overview import summary
-from apps.dashboard.views.access import caller, page, requested_range
+from apps.dashboard.views.access import caller, page, projects_of, requested_range
 
 
 @page
@@ -24,5 +24,6 @@ def overview(request: HttpRequest) -> HttpResponse:
             else needs_attention(caller(request), now=database_now()),
             "range": span,
             "ranges": LABELS.items(),
+            "sees_all_jobs": projects_of(request) is None,
         },
     )
