@@ -246,9 +246,24 @@ def test_the_differences_point_right_where_a_setting_is_better() -> None:
         "better",
     )
     assert row.gain[1] > 0.0
-    assert lab_differences.title(data).endswith("differences to random are clear")
+    assert lab_differences.title(data) == "1 of 8 differences to random are clear of zero"
     assert len(lab_differences.table(data).rows) == len(data.rows)
     assert len(lab_differences.figure(data).data) == 1
+
+
+def test_very_long_intervals_are_cut_so_that_the_others_can_be_read() -> None:
+    energy = lab_differences.DifferenceRow(
+        "a", "energy", "%", False, (1000.0, -100.0, 25_000.0), "unclear"
+    )
+    speed = lab_differences.DifferenceRow("a", "speed", "points", True, (5.0, 1.0, 9.0), "better")
+    data = lab_differences.LabDifferences("base", (energy, speed), 2, False, clear=1, total=3)
+    assert lab_differences.sub(data) == (
+        "paired by seed, n = 2; 90 % intervals that hold together; 1 without a per cent not shown;"
+        " the longest are cut at the edge; right is better"
+    )
+    assert lab_differences.figure(data).layout.xaxis.range == (-1200.0, 1200.0)
+    short = lab_differences.LabDifferences("base", (speed,), 2, False, clear=1, total=1)
+    assert lab_differences.figure(short).layout.xaxis.range is None
 
 
 def test_a_lower_wait_is_a_gain() -> None:
@@ -410,11 +425,26 @@ def test_the_front_leaves_out_the_bound_and_what_another_setting_exceeds() -> No
     data = selectors.front(str(lab_world.finished().pk))
     assert [point.setting for point in data.points] == ["tarcil", "random", "truth"]
     assert [point.setting for point in data.front] == ["tarcil"]
-    assert lab_front.title(data) == "tarcil leads in performance and in jobs near full speed"
+    assert lab_front.title(data) == (
+        "tarcil has the best mean in both; its lead is clear in performance only"
+    )
     rows = {row[0]: row[3] for row in lab_front.table(data).rows}
     assert rows == {"tarcil": "yes", "random": "no", "truth": "bound"}
     figure = lab_front.figure(data)
     assert [trace.name for trace in figure.data] == [None, "tarcil", "random", "truth"]
+
+
+@pytest.mark.parametrize(
+    ("leaders", "title"),
+    [
+        (("a", "a"), "a leads in performance and in jobs near full speed"),
+        (("", ""), "a has the best mean in both; its lead is clear in neither"),
+        (("", "a"), "a has the best mean in both; its lead is clear in jobs near full speed only"),
+    ],
+)
+def test_a_setting_leads_where_its_lead_is_clear(leaders: tuple[str, str], title: str) -> None:
+    point = lab_front.FrontPoint("a", (1.0, 0.0, 2.0), (1.0, 0.0, 2.0), is_bound=False)
+    assert lab_front.title(lab_front.LabFront((point,), 2, None, (), leaders)) == title
 
 
 def test_the_units_in_use_have_a_line_and_a_column_for_each_setting() -> None:

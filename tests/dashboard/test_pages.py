@@ -86,7 +86,8 @@ def test_the_overview_tells_members_that_its_numbers_are_of_all_projects(client:
     client.force_login(factories.user("mia", role=Role.SUBMITTER))
     shown = client.get("/").content.decode()
     assert (
-        'Numbers and charts are of all projects. <a href="/jobs/">Jobs of your projects</a>' in shown
+        'Numbers and charts are of all projects. <a href="/jobs/">Jobs of your projects</a>'
+        in shown
     )
 
 

@@ -1,7 +1,8 @@
 """Paired differences to the baseline of a comparison, with corrected intervals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -11,6 +12,7 @@ from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 344
+LONGEST: Final = 110.0  # ends of a difference of shares are at most 100 points away
 WORDS: Final = {"better": "better", "worse": "worse", "unclear": "within noise"}
 
 
@@ -34,29 +36,47 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class LabDifferences:
-    """All differences to a baseline; ``is_open`` until the last run has ended."""
+    """Differences to a baseline that have an interval in points or per cent.
+
+    Attributes
+    ----------
+    clear, total : of all differences, those without such an interval included
+    is_open : the last run has not ended
+    """
 
     baseline: str
     rows: tuple[DifferenceRow, ...]
     seeds: int
     is_open: bool
+    clear: int = 0
+    total: int = 0
 
 
 def title(data: LabDifferences) -> str:
     """Return the number of differences that are clear of zero."""
     if not data.rows:
         return "No differences yet" if data.is_open else "No differences with intervals"
-    clear = sum(row.outcome != "unclear" for row in data.rows)
-    return (
-        f"{clear} of {formats.plural(len(data.rows), 'difference')} to {data.baseline} are clear"
-    )
+    count = formats.plural(data.total, "difference")
+    return f"{data.clear} of {count} to {data.baseline} are clear of zero"
 
 
 def sub(data: LabDifferences) -> str:
     """Return the unit and n."""
     if data.seeds < 2:
         return "one seed has no intervals; two or more have"
-    return f"paired by seed, n = {data.seeds}; 90 % intervals that hold together; right is better"
+    parts = [f"paired by seed, n = {data.seeds}", "90 % intervals that hold together"]
+    if hidden := data.total - len(data.rows):
+        parts.append(f"{hidden} without a per cent not shown")
+    if _limit(data.rows) is not None:
+        parts.append("the longest are cut at the edge")
+    return "; ".join([*parts, "right is better"])
+
+
+def _limit(rows: Sequence[DifferenceRow]) -> float | None:
+    """Return half the width of an axis that cuts very long intervals; None if none is cut."""
+    limit = max(LONGEST, 1.2 * max((abs(row.interval[0]) for row in rows), default=0.0))
+    ends = (abs(end) for row in rows for end in row.interval)
+    return limit if max(ends, default=0.0) > limit else None
 
 
 def table(data: LabDifferences) -> Table:
@@ -78,7 +98,12 @@ def table(data: LabDifferences) -> Table:
 def figure(data: LabDifferences) -> go.Figure:
     """Draw a point with an interval for each difference; hollow within noise."""
     names = list(dict.fromkeys(row.measure for row in data.rows))
-    x_axis = {"title": {"text": "gain, points or % of the baseline"}, "zeroline": True}
+    x_axis: dict[str, Any] = {
+        "title": {"text": "gain, points or % of the baseline"},
+        "zeroline": True,
+    }
+    if (limit := _limit(data.rows)) is not None:
+        x_axis["range"] = [-limit, limit]
     y_axis = {
         "tickvals": list(range(len(names))),
         "ticktext": names,

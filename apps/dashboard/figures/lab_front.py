@@ -15,6 +15,7 @@ HEIGHT: Final = 344
 SYMBOLS: Final = (
     "circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "hexagon",
 )  # fmt: skip
+AXES: Final = ("performance", "jobs near full speed")
 End = float | None
 
 
@@ -36,12 +37,15 @@ class LabFront:
     ----------
     load : factor on the arrival rate; None if the comparison has one load
     scale : points of all loads, which the axes span; empty for one load
+    leaders : the settings that are clearly the best one in performance, and in jobs near full
+        speed; "" = none
     """
 
     points: tuple[FrontPoint, ...]
     seeds: int
     load: float | None
     scale: tuple[FrontPoint, ...]
+    leaders: tuple[str, str] = ("", "")
 
     @property
     def front(self) -> tuple[FrontPoint, ...]:
@@ -63,8 +67,16 @@ def title(data: LabFront) -> str:
     names = [point.setting for point in data.front]
     at = "" if data.load is None else f"Load ×{data.load:g}: "
     if len(names) == 1:
-        return f"{at}{names[0]} leads in performance and in jobs near full speed"
+        return f"{at}{_lead(names[0], data.leaders)}"
     return f"{at}{formats.listed(names)} are on the front"
+
+
+def _lead(setting: str, leaders: tuple[str, str]) -> str:
+    clear = [name for name, leader in zip(AXES, leaders, strict=True) if leader == setting]
+    if len(clear) == len(AXES):
+        return f"{setting} leads in {' and in '.join(AXES)}"
+    where = f"{clear[0]} only" if clear else "neither"
+    return f"{setting} has the best mean in both; its lead is clear in {where}"
 
 
 def sub(data: LabFront) -> str:

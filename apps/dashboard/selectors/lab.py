@@ -144,7 +144,14 @@ def front(key: str, load: str = "") -> LabFront:
         seeds=len(comparison.seeds),
         load=None if is_one else shown.get("load", 1.0),
         scale=() if is_one else tuple(everything),
+        leaders=(_leader(shown, "performance_mean"), _leader(shown, "near_full_speed")),
     )
+
+
+def _leader(result: Mapping[str, Any], measure: str) -> str:
+    """Return the only leader in a measure; "" if none is alone."""
+    names = result["leaders"].get(measure, [])
+    return str(names[0]) if len(names) == 1 else ""
 
 
 def _points(comparison: LabComparison, result: Mapping[str, Any]) -> tuple[FrontPoint, ...]:
@@ -230,7 +237,15 @@ def differences(key: str, baseline: str = "", load: str = "") -> LabDifferences:
         for d in result["differences"]
         if _is_shown(d, measures)
     )
-    return LabDifferences(result["baseline"], rows, len(comparison.seeds), is_open=found is None)
+    outcomes = [d["outcome"] for d in result["differences"]]
+    return LabDifferences(
+        baseline=result["baseline"],
+        rows=rows,
+        seeds=len(comparison.seeds),
+        is_open=found is None,
+        clear=outcomes.count("better") + outcomes.count("worse"),
+        total=len(outcomes),
+    )
 
 
 def _is_shown(difference: Mapping[str, Any], measures: Mapping[str, Any]) -> bool:

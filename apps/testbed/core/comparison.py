@@ -7,6 +7,7 @@ seed. The seeds are the independent units: jobs of one run share a cluster and a
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -40,13 +41,18 @@ class Measure:
     ----------
     key : name in JSON, e.g. "wait_p99_s"
     label : name in sentences, e.g. "p99 wait"
-    unit : "%" (differences are in points), or any other, or ""
+    unit : "%" of a share (differences are in points), or any other, or ""
     """
 
     key: str
     label: str
     unit: str
     better: Better
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest possible value: none is negative, and shares end at 100 %."""
+        return 0.0, 100.0 if self.unit == "%" else inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,7 +205,8 @@ def _means(
         intervals = paired_intervals(columns, level=level, rng=rng)
         for column, (s, m) in enumerate(known):
             name = table.settings[s], table.measures[m].key
-            found[name] = _interval(intervals.estimate, intervals.single, column)
+            interval = _interval(intervals.estimate, intervals.single, column)
+            found[name] = _clipped(interval, table.measures[m].limits)
     return found
 
 
@@ -239,6 +246,23 @@ def _interval(estimates: Floats, half_widths: Floats, column: int) -> Interval:
     return Interval(estimate, estimate - half, estimate + half)
 
 
+def _clipped(interval: Interval, limits: tuple[float, float]) -> Interval:
+    """Cut an interval at the limits of what it estimates, which loses no coverage."""
+    low, high = interval.low, interval.high
+    if low is None or high is None:
+        return interval
+    estimate = interval.estimate
+    return Interval(
+        estimate, min(max(low, limits[0]), estimate), max(min(high, limits[1]), estimate)
+    )
+
+
+def _of_differences(measure: Measure) -> tuple[float, float]:
+    """Limits of a difference of two values of a measure."""
+    low, high = measure.limits
+    return low - high, high - low
+
+
 def differences_to(
     table: RunTable,
     policies: tuple[str, ...],
@@ -276,7 +300,7 @@ def _difference(
     setting = table.settings[pair.first]
     if found is None:
         return Difference(setting, measure.key, None, None, None, DifferenceOutcome.UNTESTED)
-    single, corrected = found
+    single, corrected = (_clipped(each, _of_differences(measure)) for each in found)
     base = float(table.values[pair.second, :, pair.measure].mean())
     return Difference(
         setting=setting,
@@ -290,11 +314,12 @@ def _difference(
 
 def _percent(interval: Interval, base: float) -> Interval:
     low, high = interval.low, interval.high
-    return Interval(
+    share = Interval(
         100.0 * interval.estimate / base,
         None if low is None else 100.0 * low / base,
         None if high is None else 100.0 * high / base,
     )
+    return _clipped(share, (-100.0, inf))  # nothing is below 0
 
 
 def _outcome(interval: Interval, better: Better) -> DifferenceOutcome:
@@ -368,7 +393,7 @@ def _regret(table: RunTable, pair: _Pair, found: tuple[Interval, Interval] | Non
     setting = table.settings[pair.second]
     if found is None:
         return Regret(setting, measure.key, None)
-    corrected = found[1]
+    corrected = _clipped(found[1], _of_differences(measure))
     behind = corrected if measure.better is Better.HIGHER else _negated(corrected)
     return Regret(setting, measure.key, behind)
 

@@ -208,6 +208,24 @@ def test_a_measure_unknown_in_one_run_is_not_compared() -> None:
     assert "cannot be compared" in verdict(found)
 
 
+def test_intervals_end_at_what_is_possible() -> None:
+    noisy = table(
+        [np.array([1.0, 100.0]), np.array([20.0, 99.0])],
+        [np.array([1.0, 200.0]), np.array([99.0, 20.0])],
+    )
+    found = compared(noisy)
+    delay = found.means["greedy", DELAY.key]
+    share = found.means["greedy", PERFORMANCE.key]
+    assert delay is not None
+    assert share is not None
+    assert delay.low == 0.0
+    assert (share.low, share.high) == (0.0, 100.0)
+    later, slower = (found.difference("tarcil", m.key) for m in (DELAY, PERFORMANCE))
+    assert later.percent is not None
+    assert later.percent.low == -100.0
+    assert slower.corrected == Interval(0.0, -100.0, 100.0)
+
+
 def test_leaders_share_the_lead_and_are_clear_of_the_rest() -> None:
     runs = table(
         [BASE_DELAY],
