@@ -56,14 +56,9 @@ class SummaryFacts:
 def summary(decision: SummaryFacts) -> str:
     """Return one paragraph: the outcome, the units examined and the units rejected."""
     if decision.outcome == "placed":
-        where = _listed(decision.servers) or "servers that were removed"
-        won = _units(decision.units_won)
-        if decision.units_won < decision.units:
-            won += f" of {decision.units} requested"
-        verb = f"Given more to its {decision.units_before}" if decision.units_before else "Placed"
         parts = [
-            f"{verb} by {decision.policy}: {won} on {where}.",
-            f"{decision.examined:,} of {decision.eligible:,} eligible units were examined.",
+            _given(decision) if decision.units_before else _placed(decision),
+            _examined(decision.examined, decision.eligible),
             *([decision.cores] if decision.cores else []),
         ]
     elif decision.outcome == "conflict":
@@ -77,6 +72,36 @@ def summary(decision: SummaryFacts) -> str:
     if decision.about:
         parts.append(f"Evaluated for {decision.about}, which has an equal request.")
     return " ".join(parts)
+
+
+def _placed(decision: SummaryFacts) -> str:
+    won = _units(decision.units_won)
+    if decision.units_won < decision.units:
+        won += f" of {decision.units:,} requested"
+    return f"Placed by {decision.policy}: {won} on {_where(decision)}."
+
+
+def _given(decision: SummaryFacts) -> str:
+    """Describe a decision that gave a running job more units."""
+    missing = decision.units - decision.units_won
+    text = (
+        f"The running job was given {decision.units_won:,} more on {_where(decision)}, in addition"
+        f" to {_units(decision.units_before)}, by {decision.policy}."
+    )
+    if missing <= 0:
+        return text
+    return f"{text} It is given the remaining {_units(missing)} as units are freed."
+
+
+def _where(decision: SummaryFacts) -> str:
+    return _listed(decision.servers) or "servers that were removed"
+
+
+def _examined(examined: int, eligible: int) -> str:
+    if examined >= eligible == 1:
+        return "The only eligible unit was examined."
+    verb = "was" if examined == 1 else "were"
+    return f"{examined:,} of {eligible:,} eligible units {verb} examined."
 
 
 def statement(
