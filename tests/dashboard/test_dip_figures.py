@@ -24,7 +24,7 @@ TIMELINE = DipTimeline(
     dip=(600.0, 900.0),
     is_open=True,
     lanes=LANES,
-    moved_s=(450.0,),
+    changed_s=(450.0,),
 )
 POINTS = np.full(10, 30.0)
 PRESSURE = DipPressure(
@@ -36,7 +36,7 @@ PRESSURE = DipPressure(
 )
 NOTHING = np.full(10, np.nan)
 NONE = np.empty(0)
-EMPTY = DipTimeline(NONE, NONE, NONE, "ips", 1.0, None, is_open=False, lanes=(), moved_s=())
+EMPTY = DipTimeline(NONE, NONE, NONE, "ips", 1.0, None, is_open=False, lanes=(), changed_s=())
 
 
 def words(figure: go.Figure) -> str:
@@ -55,7 +55,7 @@ def test_neighbours_are_bars_on_the_axis_of_the_performance() -> None:
     assert list(bars.base) == [600.0, 0.0]
     assert list(bars.x) == [300.0, 300.0]
     assert "1. shuffle-88, 8 units of srv-0212" in words(figure)
-    assert "units moved" in words(figure)
+    assert "units added or moved" in words(figure)
     assert figure.layout.yaxis.ticktext[0] == "0"
     assert figure.layout.yaxis.ticktext[-1].endswith("ms")
 
@@ -68,6 +68,21 @@ def test_a_value_far_off_the_axis_is_cut() -> None:
     marks = next(trace for trace in figure.select_traces({"mode": "markers"}))
     assert (list(marks.x), list(marks.customdata)) == ([600.0, 900.0], ["10 s", "10 s"])
     assert "▲ above the axis, up to 10 s" in words(figure)
+
+
+def test_the_axis_shows_a_curve_that_is_nowhere_near_the_target() -> None:
+    figure = dip.figure(replace(TIMELINE, performance=np.array([0.4, 0.5, 0.6, 0.4])))
+    assert figure.layout.yaxis.range == pytest.approx((0.0, 0.66))
+    assert "above the axis" not in words(figure)
+
+
+def test_changes_of_units_close_to_each_other_share_a_label() -> None:
+    figure = dip.figure(replace(TIMELINE, changed_s=(100.0, 110.0, 450.0, 460.0, 800.0)))
+    labels = [n.x for n in figure.layout.annotations if n.text == "▲ units added or moved"]
+    assert labels == [100.0, 450.0, 800.0]
+    assert (
+        sum(shape.line.dash == "dot" and shape.x0 == 460.0 for shape in figure.layout.shapes) == 1
+    )
 
 
 def test_values_on_the_axis_have_no_mark() -> None:

@@ -77,6 +77,14 @@ def test_the_drawing_names_measurement_target_and_headroom() -> None:
     assert ">predicted</text>" in svg
 
 
+def test_the_drawing_marks_what_lies_beyond_the_axis() -> None:
+    shown = gauge(TIME, performance=9000.0, attainment=0.07, predicted=(6000.0, 5000.0, 7000.0))
+    assert shown is not None
+    svg = drawn(shown)
+    assert ">predicted 1 h 40 min ▸</text>" in svg
+    assert 'd="M400 37l-10 -9v18z"' in svg  # outside of the bar, which ends at 392
+
+
 @pytest.mark.parametrize("top", [0.075, 0.9, 1.5, 6.0, 9.9, 10.0, 3e9])
 def test_the_axis_has_three_to_six_ticks(top: float) -> None:
     ticks = of({"kind": "ips", "ips": top / 1.5}, top / 3, 0.5).ticks

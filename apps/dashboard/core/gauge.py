@@ -30,9 +30,10 @@ class Gauge:
     value, predicted, low, high : positions of the measurement and of the prediction with its 90 %
         interval; None = unknown
     is_rate : whether higher is better
-    is_beyond : whether the measurement lies beyond the end of the axis
+    is_beyond, is_predicted_beyond : whether the measurement, or the prediction, lies beyond the
+        end of the axis
     ticks : (position, text)
-    target_text, value_text : with units; empty = unknown
+    target_text, value_text, predicted_text : with units; empty = unknown
     headroom : distance of the measurement from the target, as text; empty = unknown
     meets : whether the target is met; None = unknown
     """
@@ -44,9 +45,11 @@ class Gauge:
     high: float | None
     is_rate: bool
     is_beyond: bool
+    is_predicted_beyond: bool
     ticks: tuple[tuple[float, str], ...]
     target_text: str
     value_text: str
+    predicted_text: str
     headroom: str
     meets: bool | None
 
@@ -85,9 +88,13 @@ def gauge(
         high=place(predicted[2]),
         is_rate=kind == "ips",
         is_beyond=value > top,
+        is_predicted_beyond=predicted[0] > top,
         ticks=tuple((tick / top, _tick_text(kind, tick)) for tick in axis_ticks(kind, top)),
         target_text=formats.performance_text(kind, float(limit)),
         value_text=formats.performance_text(kind, value) if known else "",
+        predicted_text=""
+        if math.isnan(predicted[0])
+        else formats.performance_text(kind, predicted[0]),
         headroom=_headroom(kind, float(limit), value, attainment),
         meets=None if attainment is None else attainment >= 1.0,
     )

@@ -17,6 +17,7 @@ from apps.dashboard.figures.theme import Table
 HEIGHT: Final = 400
 MAX_LANES: Final = 9
 LANES: Final = 0.42  # share of the height below the curve
+LABEL: Final = 0.3  # share of the width that a label needs
 Floats = NDArray[np.float64]
 
 
@@ -53,7 +54,7 @@ class DipTimeline:
     target : in the target's unit; NaN = best effort
     dip : begin and end; None = none
     lanes : suspects first, then by the time they arrived
-    moved_s : when units of the job arrived on another server
+    changed_s : when the job got more or other units, ascending
     """
 
     times_s: Floats
@@ -64,7 +65,7 @@ class DipTimeline:
     dip: tuple[float, float] | None
     is_open: bool
     lanes: tuple[Lane, ...]
-    moved_s: tuple[float, ...]
+    changed_s: tuple[float, ...]
 
 
 def title(data: DipTimeline) -> str:
@@ -156,9 +157,7 @@ def figure(data: DipTimeline) -> go.Figure:
     _add_dip(chart, data)
     _add_lanes(chart, lanes, first, last)
     _add_performance(chart, data, last)
-    for at_s in data.moved_s:
-        chart.add_shape(_vertical(at_s))
-        chart.add_annotation(_label("▲ units moved", x=at_s, y=LANES + 0.07))
+    _add_changes(chart, data.changed_s, last - first)
     if hidden:  # in a lane of its own
         more = {"x": first, "y": len(lanes), "yref": "y2", "xanchor": "left", "xshift": 4}
         text = f"{hidden} more in the table"
@@ -270,6 +269,16 @@ def _add_lanes(chart: Chart, lanes: tuple[Lane, ...], first: float, last: float)
         )
 
 
+def _add_changes(chart: Chart, times_s: tuple[float, ...], span_s: float) -> None:
+    """Mark when the job got other units, without labels on top of each other."""
+    labelled_s = -math.inf
+    for at_s in times_s:
+        chart.add_shape(_vertical(at_s))
+        if at_s - labelled_s >= LABEL * span_s:
+            chart.add_annotation(_label("▲ units added or moved", x=at_s, y=LANES + 0.07))
+            labelled_s = at_s
+
+
 def _vertical(at_s: float) -> dict[str, object]:
     return {
         "type": "line",
@@ -302,10 +311,10 @@ def _worst(data: DipTimeline) -> float:
 
 
 def _top(data: DipTimeline) -> float:
-    """Return the end of the axis: all values, but at most three targets."""
+    """Return the end of the axis: all values, but at most three targets if any value is within."""
     known = data.performance[np.isfinite(data.performance)]
     highest = float(known.max(initial=0.0))
-    if math.isnan(data.target):
+    if math.isnan(data.target) or known.min(initial=math.inf) > 3.0 * data.target:
         return 1.1 * highest or 1.0
     return min(3.0 * data.target, 1.1 * max(highest, 1.2 * data.target))
 

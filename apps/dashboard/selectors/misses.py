@@ -131,9 +131,11 @@ def timeline(job_id: str, visible: QuerySet[Job], *, at: str) -> DipTimeline:
         dip=None if dip is None else (dip.begin_s, dip.end_s),
         is_open=dip is not None and dip.is_open,
         lanes=() if case is None else _lanes(case, found),
-        moved_s=()
+        changed_s=()
         if case is None
-        else tuple(h.from_s for h in case.own if shown.at_s[0] < h.from_s < shown.at_s[-1]),
+        else tuple(
+            sorted({h.from_s for h in case.own if shown.at_s[0] < h.from_s < shown.at_s[-1]})
+        ),
     )
 
 

@@ -206,7 +206,7 @@ def _measured(shown: Gauge, x: float, target: float) -> list[SafeString]:
         tone,
     )
     bar = format_html('<rect x="8" y="34" width="{}" height="6" class="fa"/>', f"{x - 8:.1f}")
-    arrow = '<path d="M392 37l-7 -5v10z" class="fa"/>' if shown.is_beyond else ""
+    arrow = '<path d="M400 37l-10 -9v18z" class="fa"/>' if shown.is_beyond else ""
     return [bar, distance, mark_safe(arrow)]  # noqa: S308 - a constant
 
 
@@ -221,10 +221,11 @@ def _predicted_mark(shown: Gauge, x: float) -> list[SafeString]:
         else mark_safe("")
     )
     mark = format_html(
-        '<path d="M{} 62h8l-4,-8z" class="fn"/><text x="{}" y="66" class="{}">predicted</text>',
+        '<path d="M{} 62h8l-4,-8z" class="fn"/><text x="{}" y="66" class="{}">{}</text>',
         f"{x - 4:.1f}",
         f"{x + 8 if x < 300.0 else x - 8:.1f}",
         "dim" if x < 300.0 else "end dim",
+        f"predicted {shown.predicted_text} ▸" if shown.is_predicted_beyond else "predicted",
     )
     return [whisker, mark]
 
