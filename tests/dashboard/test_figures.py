@@ -113,6 +113,22 @@ def test_attainment_draws_one_line_per_kind() -> None:
     assert len(attainment.figure(MET).data) == 2
 
 
+@pytest.mark.parametrize(
+    ("ratios", "ticks"),
+    [
+        ([0.8, 1.3], ["0.5", "0.7", "1", "1.4", "2"]),
+        ([0.3, 0.4, 1.0], ["0.2", "0.5", "1", "2"]),
+        ([1.0, 9.0, 9.5, 9.9], ["0.5", "1", "2", "5", "10"]),
+        ([0.04, 0.5, 30.0, 900.0], ["0.1", "1", "10", "100"]),
+    ],
+    ids=["near", "missed", "met", "far"],
+)
+def test_attainment_has_most_jobs_on_its_axis(ratios: list[float], ticks: list[str]) -> None:
+    data = attainment.Attainment((attainment.KindAttainment("ips", np.array(ratios)),), "now")
+    axis = attainment.figure(data).layout.xaxis
+    assert list(axis.ticktext) == ticks
+
+
 def test_attainment_without_jobs_shows_a_sentence() -> None:
     empty = attainment.Attainment((), "now")
     assert words_of(attainment.figure(empty)) == ["No measurement yet"]

@@ -1,6 +1,7 @@
 """Performance over target as an empirical distribution, one line per kind of target."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,21 +14,15 @@ from apps.dashboard.figures.tails import tail_cells, tail_points
 from apps.dashboard.figures.theme import Table
 
 HEIGHT = 216
-LOW, HIGH = 0.5, 2.0
+LOWS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # ends of the axis, the narrowest first
+HIGHS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+MAX_TICKS = 6
 NAMES = {
     "throughput_latency": "queries/s",
     "completion_time": "completion",
     "ips": "instr./s",
 }
-TICKS = (0.5, 0.7, 1, 1.4, 2)
-X_AXIS = {
-    "type": "log",
-    "range": [np.log10(LOW), np.log10(HIGH)],
-    "tickvals": TICKS,
-    "ticktext": [f"{tick:g}" for tick in TICKS],
-    "title": {"text": "performance ÷ target (log)"},
-    "fixedrange": True,
-}
+TICKS = (0.5, 0.7, 1.0, 1.4, 2.0)  # of the narrowest axis
 COLOURS = dict(zip(NAMES, theme.CATEGORICAL, strict=False))
 
 
@@ -109,15 +104,50 @@ def table(data: Attainment) -> Table:
     )
 
 
+def axis_ends(data: Attainment) -> tuple[float, float]:
+    """Return the narrowest axis with nine tenths of the jobs on it."""
+    if not data.jobs:
+        return LOWS[0], HIGHS[0]
+    ratios = np.concatenate([kind.ratios for kind in data.kinds])
+    first, last = np.quantile(ratios, [0.05, 0.95])
+    return (
+        next((low for low in LOWS if low <= first), LOWS[-1]),
+        next((high for high in HIGHS if high >= last), HIGHS[-1]),
+    )
+
+
+def _x_axis(low: float, high: float) -> dict[str, Any]:
+    ticks = _ticks(low, high)
+    return {
+        "type": "log",
+        "range": [np.log10(low), np.log10(high)],
+        "tickvals": ticks,
+        "ticktext": [f"{tick:g}" for tick in ticks],
+        "title": {"text": "performance ÷ target (log)"},
+        "fixedrange": True,
+    }
+
+
+def _ticks(low: float, high: float) -> tuple[float, ...]:
+    if (low, high) == (LOWS[0], HIGHS[0]):
+        return TICKS
+    inside = [tick for tick in sorted({*LOWS, 1.0, *HIGHS}) if low <= tick <= high]
+    if len(inside) <= MAX_TICKS:
+        return tuple(inside)
+    return tuple(tick for tick in inside if f"{tick:e}"[0] == "1")
+
+
 def figure(data: Attainment) -> go.Figure:
     """Draw steps on a logarithmic axis; jobs left of 1 miss their target."""
+    low, high = axis_ends(data)
+    x_axis = _x_axis(low, high)
     if not data.jobs:
-        return theme.empty(HEIGHT, "No measurement yet", x=X_AXIS, y=theme.percent_axis())
+        return theme.empty(HEIGHT, "No measurement yet", x=x_axis, y=theme.percent_axis())
     chart = Chart(
         theme.layout(
             HEIGHT,
             margin={"l": 48, "r": 16, "t": 20, "b": 49},
-            xaxis=X_AXIS,
+            xaxis=x_axis,
             yaxis=theme.percent_axis(),
             showlegend=True,
             legend={
@@ -130,18 +160,18 @@ def figure(data: Attainment) -> go.Figure:
             },
         )
     )
-    _add_halves(chart)
+    _add_halves(chart, low)
     for kind in data.kinds:
-        _add_steps(chart, kind)
-        _add_tail(chart, kind)
+        _add_steps(chart, kind, low, high)
+        _add_tail(chart, kind, low, high)
     return chart.figure()
 
 
-def _add_halves(chart: Chart) -> None:
+def _add_halves(chart: Chart, low: float) -> None:
     """Shade the side below the target and label both sides."""
     chart.add_shape(
         type="rect",
-        x0=LOW,
+        x0=low,
         x1=1,
         y0=0,
         y1=1,
@@ -172,14 +202,14 @@ def _add_halves(chart: Chart) -> None:
         )
 
 
-def _add_steps(chart: Chart, kind: KindAttainment) -> None:
+def _add_steps(chart: Chart, kind: KindAttainment, low: float, high: float) -> None:
     shares = np.arange(1, kind.ratios.size + 1) / max(1, kind.ratios.size)
     if kind.ratios.size > 400:  # more points than pixels
         keep = np.unique(np.linspace(0, kind.ratios.size - 1, 400).astype(int))
     else:
         keep = np.arange(kind.ratios.size)
     chart.add_scatter(
-        x=np.round(np.clip(kind.ratios[keep], LOW / 2, HIGH * 2), 4),
+        x=np.round(np.clip(kind.ratios[keep], low / 2, high * 2), 4),
         y=np.round(shares[keep], 4),
         mode="lines",
         line={"shape": "hv", "color": COLOURS[kind.kind], "width": 1.5},
@@ -188,13 +218,13 @@ def _add_steps(chart: Chart, kind: KindAttainment) -> None:
     )
 
 
-def _add_tail(chart: Chart, kind: KindAttainment) -> None:
+def _add_tail(chart: Chart, kind: KindAttainment, low: float, high: float) -> None:
     """Mark the values that 99 % and 99.9 % of the jobs reach; those off the scale at its edge."""
     points = tail_points(kind.ratios)
     if not points:
         return
     chart.add_scatter(
-        x=[round(max(LOW, min(HIGH, point.value)), 4) for point in points],
+        x=[round(max(low, min(high, point.value)), 4) for point in points],
         y=[point.share for point in points],
         mode="markers",
         marker={"color": COLOURS[kind.kind], "size": 6, "symbol": "diamond"},
