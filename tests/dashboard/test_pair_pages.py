@@ -61,6 +61,14 @@ def test_a_wide_interval_is_no_prediction_that_holds() -> None:
     assert text.endswith(f"the predicted interval of {SIDE.application} is too wide to tell")
 
 
+def test_a_prediction_that_does_not_hold_is_named_before_one_too_wide_to_tell() -> None:
+    wide = replace(SIDE, predicted=Estimate(2.0, 1.03, 6.6))
+    assert finding((OTHER, wide), is_emulated=False).endswith(
+        "within noise and xz takes 25.0 % longer: the prediction of bzip2 does not hold; the "
+        "predicted interval of xz is too wide to tell"
+    )
+
+
 def test_an_emulated_finding_says_so() -> None:
     assert finding((SIDE, SIDE), is_emulated=True).startswith("In the emulator, next to each")
 
@@ -125,6 +133,14 @@ def test_a_pair_is_drawn_with_its_rounds() -> None:
     ]  # fmt: skip
     assert pair_slowdowns.title(data) == "xz: prediction holds; bzip2: prediction does not hold"
     assert pair_slowdowns.table(data).rows[0][1:3] == ("1.200", "[1.100, 1.300]")
+
+
+def test_a_very_wide_interval_is_drawn_on_a_logarithmic_axis() -> None:
+    wide = replace(SIDE, predicted=Estimate(1.9, 1.2, 32.0))
+    data = pair_slowdowns.PairSlowdowns((wide, OTHER), ((), ()), is_open=False)
+    assert pair_slowdowns.figure(data).layout.xaxis.type == "log"
+    narrow = pair_slowdowns.PairSlowdowns((SIDE, OTHER), ((), ()), is_open=False)
+    assert pair_slowdowns.figure(narrow).layout.xaxis.type is None
 
 
 # ---- pages ----

@@ -105,6 +105,11 @@ def _change(measured: Estimate) -> str:
     return f"takes {formats.percent(abs(measured.value - 1.0))} {longer}"
 
 
+def _too_wide(names: Sequence[str]) -> str:
+    intervals, verb = ("interval", "is") if len(names) == 1 else ("intervals", "are")
+    return f"the predicted {intervals} of {formats.listed(names)} {verb} too wide to tell"
+
+
 def _holding(sides: Sequence[SideFacts]) -> str:
     known = [side for side in sides if side.holds is not None]
     held = sum(side.is_held for side in known)
@@ -112,9 +117,10 @@ def _holding(sides: Sequence[SideFacts]) -> str:
         return "nothing was predicted"
     wide = [side.application for side in known if side.holds and not side.is_held]
     if wide:
-        intervals = "interval" if len(wide) == 1 else "intervals"
-        verb = "is" if len(wide) == 1 else "are"
-        return f"the predicted {intervals} of {formats.listed(wide)} {verb} too wide to tell"
+        wrong = [side.application for side in known if not side.holds]
+        return "; ".join(
+            [*(f"the prediction of {name} does not hold" for name in wrong), _too_wide(wide)]
+        )
     if held == len(known):
         return "both predictions hold" if held == 2 else "the only prediction holds"
     if not held:

@@ -1,7 +1,7 @@
 """Predicted and measured slowdowns of one pair, with the rounds."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -12,6 +12,8 @@ from apps.dashboard.figures.chart import Chart
 from apps.dashboard.figures.theme import Table
 
 HEIGHT: Final = 264
+LINEAR: Final = 4.0  # slowdown up to which the axis is linear
+LOG_TICKS: Final = (0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 LABELS: Final = ("predicted", "measured")
 
 
@@ -66,7 +68,14 @@ def figure(data: PairSlowdowns) -> go.Figure:
         for side in data.sides
         for label, estimate in zip(LABELS, (side.predicted, side.measured), strict=True)
     ]
-    x_axis = {"title": {"text": "slowdown, 1 = as alone"}, "zeroline": False}
+    x_axis: dict[str, Any] = {"title": {"text": "slowdown, 1 = as alone"}, "zeroline": False}
+    if any(estimate is not None and estimate.high > LINEAR for _, estimate, _ in rows):
+        x_axis |= {
+            "type": "log",
+            "title": {"text": "slowdown, 1 = as alone (log)"},
+            "tickvals": LOG_TICKS,
+            "ticktext": [f"{tick:g}" for tick in LOG_TICKS],
+        }
     y_axis = {
         "tickvals": list(range(len(rows))),
         "ticktext": [name for name, _, _ in rows],
