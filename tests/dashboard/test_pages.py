@@ -173,6 +173,14 @@ def test_a_server_has_a_page(as_operator: Client) -> None:
     assert "web-1" in page
 
 
+def test_a_server_that_is_not_examined_lists_the_earlier_allocations(as_operator: Client) -> None:
+    machine = factories.server("srv-0212")
+    factories.allocation(factories.job("web-1", state="running"), machine)
+    page = as_operator.get("/servers/srv-0212/").content.decode()
+    assert "Not examined in the last 400 decisions" in page
+    assert "Latest allocations on this server, all by earlier decisions" in page
+
+
 def test_a_server_counts_jobs_of_other_projects_without_naming_them(as_viewer: Client) -> None:
     machine = factories.server("srv-0212")
     factories.allocation(factories.job("web-1", state="running"), machine)
