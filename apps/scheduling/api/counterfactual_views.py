@@ -21,6 +21,7 @@ from apps.inventory.models import Server
 from apps.inventory.selectors import server_names
 from apps.scheduling.api.views import visible_decision
 from apps.scheduling.core import registry
+from apps.scheduling.core.refusals import DETAILS
 from apps.scheduling.models import Decision
 from apps.scheduling.services.by_worker import counterfactual_by_worker, flips_by_worker
 from apps.workloads.core.guarantees import MAX_R
@@ -276,6 +277,7 @@ def _choice(
     reason = choice["reason"]
     return {
         **shown,
+        "detail": "" if choice["detail"] == DETAILS.get(reason) else choice["detail"],
         "reason_text": MEANINGS[Reason(reason)].sentence if reason else "",
         "candidates": candidates,
         "losers": {**others, "largest_other": largest},

@@ -81,7 +81,7 @@ async function redecide(body) {
   const { before, after } = value;
   const rows = [
     row(["Policy", before.policy, after.policy]),
-    row(["Units", serversText(before), serversText(after)]),
+    row(["Placement", serversText(before), serversText(after)]),
     row(["Predicted performance", ...both(before, after, "performance")]),
     row(["After interference", ...both(before, after, "own")]),
     row(["Neighbours keep", ...both(before, after, "neighbours")]),
