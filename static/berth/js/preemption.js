@@ -23,6 +23,7 @@ const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? ""
 export async function openPreemption(job) {
   const address = `/api/v1/jobs/${job}/preemption/`;
   shown = null;
+  showButtons(true);
   byId("pj-go").disabled = true;
   byId("pj-go").onclick = apply;
   byId("pj-error").hidden = true;
@@ -32,17 +33,21 @@ export async function openPreemption(job) {
   await read(address);
 }
 
+/* Show the preview; returns false if it says that nothing can be stopped. */
 async function read(address) {
   try {
     const { value } = await call("GET", address);
     show(value, address);
+    return value.outcome === "possible";
   } catch (error) {
     byId("pj-summary").textContent = "";
     showError(error);
+    return true;
   }
 }
 
 function show(found, address) {
+  showButtons(found.outcome === "possible");
   if (found.outcome !== "possible") {
     byId("pj-summary").textContent = found.message;
     byId("pj-victims").replaceChildren();
@@ -71,6 +76,12 @@ function show(found, address) {
   byId("pj-go").disabled = false;
 }
 
+/* Without victims there is nothing to stop. */
+function showButtons(isPossible) {
+  byId("pj-go").hidden = !isPossible;
+  byId("pj-keep").textContent = isPossible ? "Keep jobs running" : "Close";
+}
+
 function row(victim) {
   const line = element("tr");
   const name = element("td");
@@ -92,7 +103,7 @@ function row(victim) {
 }
 
 /* Stop the victims that are shown; the same key is sent again if the first request fails. If they have changed
-   meanwhile, show the new preview. */
+   meanwhile, show the new preview; if the job needs no victims any more, the preview says so by itself. */
 async function apply() {
   const { address, agreed, key } = shown;
   byId("pj-go").disabled = true;
@@ -104,8 +115,8 @@ async function apply() {
     await refreshRegions();
   } catch (error) {
     showError(error);
-    if (error.status === 409) await read(address);
-    else byId("pj-go").disabled = false;
+    if (error.status !== 409) byId("pj-go").disabled = false;
+    else if (!(await read(address))) byId("pj-error").hidden = true;
   }
 }
 

@@ -103,12 +103,42 @@ PREVIEW = {
 }
 VICTIMS = """
     document.body.innerHTML = `<dialog id="preempt-job"><p id="pj-summary"></p>
-        <div id="pj-victims"></div><p id="pj-error"></p><button id="pj-go"></button></dialog>`;
+        <div id="pj-victims"></div><p id="pj-error"></p><button id="pj-keep"></button>
+        <button id="pj-go"></button></dialog>`;
     const { openPreemption } = await load("preemption.js");
     await openPreemption("8");
     const cells = [...document.querySelectorAll("#pj-victims td:nth-child(6)")];
     return cells.map((one) => one.textContent);
 """
+
+
+STARTED = """
+    document.body.innerHTML = `<dialog id="preempt-job"><p id="pj-summary"></p>
+        <div id="pj-victims"></div><p id="pj-error"></p><button id="pj-keep"></button>
+        <button id="pj-go"></button></dialog>`;
+    const { openPreemption } = await load("preemption.js");
+    const byId = (id) => document.getElementById(id);
+    await openPreemption("8");
+    byId("pj-go").click();
+    for (let i = 0; i < 100 && !byId("pj-go").hidden; i += 1)
+        await new Promise((resolve) => setTimeout(resolve, 10));
+    return [byId("pj-summary").textContent, byId("pj-error").hidden, byId("pj-go").hidden,
+        byId("pj-keep").textContent];
+"""
+
+
+def test_a_job_that_started_meanwhile_is_named_once_without_a_button_that_stops_others(
+    js: Script, empty_page: Page
+) -> None:
+    message = "The job is running. Only queued jobs can preempt others."
+    possible = {**PREVIEW, "victims": []}
+    answers = [{"outcome": "impossible", "message": message}, possible]
+    empty_page.route("**/jobs/8/preemption/", lambda route: route.fulfill(json=answers.pop()))
+    empty_page.route(
+        "**/jobs/8/preemption/apply/",
+        lambda route: route.fulfill(status=409, json={"title": "Conflict", "detail": message}),
+    )
+    assert js(STARTED) == [message, True, True, "Close"]
 
 
 def test_a_victim_without_a_target_keeps_and_misses_none(js: Script, empty_page: Page) -> None:
