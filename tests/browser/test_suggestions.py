@@ -95,3 +95,18 @@ def test_targets_are_offered_only_for_the_work_that_they_were_computed_for(
     expect(offer).to_be_visible()
     page.get_by_label("Input", exact=True).fill("4000")
     expect(offer).to_be_hidden()
+
+
+def test_a_check_shows_at_once_that_it_works(visitor: Visitor) -> None:
+    page = visitor.visit("/submit/")
+    page.get_by_label("Application", exact=True).fill("wordcount")
+    held: list[Route] = []
+    page.route("**/api/v1/checks/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin
+    button = page.locator("#check-btn")
+    button.click()
+    expect(page.locator("#p-check")).to_contain_text("Checking…")
+    expect(button).to_be_disabled()
+    held[0].fulfill(status=422, json={"title": "Refused", "errors": []})
+    expect(page.locator("#p-check")).to_contain_text("Refused")
+    expect(page.locator("#submit-note")).to_have_text("Not checked.")
+    expect(button).to_be_enabled()

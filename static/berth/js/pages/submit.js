@@ -131,8 +131,8 @@ async function check() {
   showTab("t-check");
   const body = validDocument();
   if (!body) return;
-  result.setAttribute("aria-busy", "true");
   const editsBefore = edits;
+  showChecking(true);
   try {
     const { value } = await call("POST", "/api/v1/checks/", body);
     const useAndCheck = (target) => {
@@ -145,11 +145,23 @@ async function check() {
     startCharts();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
+    note.textContent = "Not checked.";
     showRefusal(error);
   } finally {
-    result.removeAttribute("aria-busy");
+    showChecking(false);
   }
   if (edits > editsBefore) markResultAsOld();
+}
+
+/* A check of a full cluster takes seconds. */
+function showChecking(isChecking) {
+  byId("check-btn").disabled = isChecking;
+  result.setAttribute("aria-busy", String(isChecking));
+  if (!isChecking) return;
+  const box = element("div", "", "empty");
+  box.append(element("h3", "Checking…"), element("p", "Predicts placement, start and performance."));
+  note.textContent = "Checking…";
+  showResult([box]);
 }
 
 /* Put a suggested target into the job: into the JSON if that was edited after the form. */
