@@ -85,3 +85,29 @@ def test_a_change_of_power_is_as_precise_as_the_heading(
     script = """const m = await load("calibrate/preview_answer.js");
         return m.powerChange(argument);"""
     assert js(script, change) == text
+
+
+@pytest.mark.parametrize(
+    ("version", "history", "text"),
+    [
+        (0, [], "0 generations, 1 placement, hypervolume 0.081"),
+        (
+            0,
+            [{"generation": 5954, "points": 1, "hypervolume": 0.081}],
+            "5,954 generations, 1 placement, hypervolume 0.081, nothing better since generation 0",
+        ),
+        (
+            0,
+            [{"generation": 5954, "points": 2, "hypervolume": 0.09}],
+            "0 generations, 1 placement, hypervolume 0.081",
+        ),
+    ],
+    ids=["first", "unchanged", "better"],
+)
+def test_a_search_that_finds_nothing_better_says_for_how_long(
+    js: Script, version: int, history: list[dict[str, float]], text: str
+) -> None:
+    found = {"generations": version, "points": 1, "hypervolume": 0.081, "is_exact": False}
+    script = """const { versionText } = await load("calibrate/front_status.js");
+        return versionText(argument.versions[0], argument);"""
+    assert js(script, {"versions": [found], "history": history}) == text

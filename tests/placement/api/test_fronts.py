@@ -84,6 +84,7 @@ def test_a_front_is_requested_searched_and_read(power: APIClient) -> None:
     assert [anchor["name"] for anchor in front["anchors"]] == ["SlotRR", "NodeRR"]
     assert set(front["scales"]) == set("PDC")
     assert front["history"][-1]["points"] == front["versions"][-1]["points"]
+    assert front["message"].startswith(f"generation {front['history'][-1]['generation']:,}, ")
     assert front["drift"] is None
 
 

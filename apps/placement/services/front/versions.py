@@ -97,8 +97,10 @@ class VersionRecorder:
             or self._has_changed(progress)
             or result.is_exact != self._last.is_exact
         ):
-            return self._write(result).number
-        Front.objects.filter(pk=self._front.pk).update(history=self._history)
+            self._last = self._write(result)
+        else:
+            Front.objects.filter(pk=self._front.pk).update(history=self._history)
+        self._advance(progress)  # its message names the last generation
         return self._last.number
 
     def _has_changed(self, progress: FrontProgress) -> bool:
@@ -121,13 +123,17 @@ class VersionRecorder:
             self._history_interval_s = max(2.0 * self._history_interval_s, 0.1)
 
     def _report(self, progress: FrontProgress) -> None:
+        self.is_stopped = not self._advance(progress) or self.is_stopped
+
+    def _advance(self, progress: FrontProgress) -> bool:
+        """Store how far the search is; returns whether it may go on."""
         share = progress.seconds / self.remaining_s
         generation = self._before_generations + progress.generations
-        message = f"generation {generation:,}, {progress.points:,} points"
-        is_active = advance_operation(
+        points = "1 point" if progress.points == 1 else f"{progress.points:,} points"
+        message = f"generation {generation:,}, {points}"
+        return advance_operation(
             self._front.operation, progress=min(int(100 * share), 99), message=message
         )
-        self.is_stopped = self.is_stopped or not is_active
 
     def _write(self, result: fronts.ParetoFront) -> FrontVersion:
         number = 1 if self._last is None else self._last.number + 1

@@ -11,7 +11,7 @@ export function showFront() {
   const { front } = model;
   const version = front.versions.find(({ number }) => number === model.version);
   byId("cal-workload").textContent = workloadText(front);
-  showExplained(byId("cal-search"), version ? versionText(version) : "no placements yet");
+  showExplained(byId("cal-search"), version ? versionText(version, front) : "no placements yet");
   byId("cal-rest").href = frontUrl(`points/?version=${model.version}&most=${MAX_POINTS}`);
   showVersions();
   showDrift();
@@ -37,9 +37,16 @@ function validityText(coverage) {
   return measured ? `, which the mix did not reach in ${duration(measured)}` : "";
 }
 
-function versionText({ generations, points, hypervolume, is_exact: isExact }) {
-  const exact = isExact ? ", proven complete" : "";
-  return `${counted(generations, "generation")}, ${counted(points, "placement")}, ${volumeText(hypervolume)}${exact}`;
+/* A version is written when the search finds something; the generations after it found nothing better. */
+export function versionText(version, { history, versions }) {
+  const { generations, points, hypervolume, is_exact: isExact } = version;
+  const last = history.at(-1);
+  const isCurrent = version === versions.at(-1) && last?.points === points && last?.hypervolume === hypervolume;
+  const all = isCurrent ? Math.max(generations, last.generation) : generations;
+  const parts = [counted(all, "generation"), counted(points, "placement"), volumeText(hypervolume)];
+  if (all > generations) parts.push(`nothing better since generation ${grouped(generations)}`);
+  if (isExact) parts.push("proven complete");
+  return parts.join(", ");
 }
 
 function showVersions() {
