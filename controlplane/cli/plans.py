@@ -19,7 +19,7 @@ OPERATIONS: Final = "/api/v1/operations/"
 WAITING: Final = ("pending", "running")  # operations
 UNDER_WAY: Final = ("approved", "running", "paused")
 MEASURES: Final = {
-    "watts": "power, W",
+    "watts": "modelled power, W",
     "diversity": "diversity",
     "crossing": "crossing traffic, containers",
     "servers_on": "servers in use",

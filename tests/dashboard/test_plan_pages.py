@@ -165,7 +165,7 @@ def test_the_navigation_counts_plans_waiting_for_approval(operator: Client, stag
 def test_changed_effects_have_a_tone(stage: Stage) -> None:
     power, _, _, on, value = selectors.effects(proposed(stage))
     assert (power.label, power.before, power.after, power.change, power.tone) == (
-        "Power", "300 W", "200 W", "−100 W", "ok"
+        "Power, modelled", "300 W", "200 W", "−100 W", "ok"
     )  # fmt: skip
     assert (on.change, on.tone) == ("−1", "ok")
     assert (value.change, value.realised) == ("−0.1000", "")
@@ -269,7 +269,7 @@ def predicting(stage: Stage, before: int, after: int) -> Plan:
 def test_the_approval_dialog_repeats_power_and_targets(stage: Stage) -> None:
     summary = selectors.approval_summary(predicting(stage, 40, 41))
     assert [(effect.label, effect.before, effect.after) for effect in summary.effects] == [
-        ("Power", "300 W", "200 W"),
+        ("Power, modelled", "300 W", "200 W"),
         ("Targets met", "40", "41"),
     ]
     assert summary.harm == ""
@@ -310,7 +310,7 @@ def test_the_page_explains_remaining_crossing_traffic(operator: Client, stage: S
 def test_objectives_have_the_same_names_as_on_calibrate(stage: Stage) -> None:
     labels = [effect.label for effect in selectors.effects(proposed(stage))]
     assert labels[:3] == [
-        "Power",
+        "Power, modelled",
         "Diversity",
         "Crossing traffic, containers outside their job's server or rack",
     ]

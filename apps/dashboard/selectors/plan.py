@@ -85,7 +85,7 @@ class Effect:
 
 # name, label, unit, digits, whether higher is better
 _MEASURES: Final = (
-    ("watts", "Power", " W", 0, False),
+    ("watts", "Power, modelled", " W", 0, False),
     ("diversity", "Diversity", "", 2, True),
     ("crossing", "Crossing traffic, containers outside their job's server or rack", "", 0, False),
     ("servers_on", "Servers in use", "", 0, False),

@@ -116,7 +116,7 @@ function measures(answer, { before, after, moves, seconds, isWhole }) {
   const worst = isWhole ? worstJob(answer) : null;
   return [
     {
-      ...measure("Power", "of the servers", "watts", -1),
+      ...measure("Power, modelled", "unused servers are off, units in use at full load", "watts", -1),
       before: watts(before.watts),
       after: watts(after.watts),
       change: powerChange(after.watts - before.watts),
