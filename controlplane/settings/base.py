@@ -202,6 +202,10 @@ LOGGING = {
     "formatters": {
         "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
     },
+    "filters": {
+        "refusals": {"()": "apps.common.infrastructure.log_records.RefusalsWithoutTraceback"},
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"django.request": {"filters": ["refusals"]}},
     "root": {"handlers": ["console"], "level": choice("BERTH_LOG_LEVEL", "INFO", LOG_LEVELS)},
 }

@@ -168,3 +168,12 @@ def test_actions_are_words_and_objects_have_pages() -> None:
     assert action_text("server.state_changed") == "server state changed"
     assert object_url("server", "srv-1") == "/servers/srv-1/"
     assert object_url("plan", "p-0001") == ""
+
+
+def test_a_refused_page_is_one_line_of_the_log(
+    operator_client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert operator_client.get("/users/").status_code == 403
+    (record,) = [each for each in caplog.records if each.name == "django.request"]
+    assert record.getMessage() == "Forbidden (Permission denied): /users/"
+    assert record.exc_info is None

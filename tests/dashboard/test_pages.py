@@ -72,6 +72,11 @@ def test_an_unknown_figure_is_not_found(as_operator: Client) -> None:
     assert as_operator.get("/figures/nothing/").status_code == 404
 
 
+def test_a_figure_with_a_long_address_is_cached(as_operator: Client) -> None:
+    # filterwarnings = error: a key that is too long for some caches would be one
+    assert as_operator.get(f"/figures/power/?job={'x' * 300}").status_code == 200
+
+
 def test_the_overview_counts_jobs_that_meet_their_target(as_operator: Client) -> None:
     factories.server()
     factories.job(state="running", attainment=1.2)

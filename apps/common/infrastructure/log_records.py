@@ -2,6 +2,7 @@
 
 import logging
 import logging.config
+from http import HTTPStatus
 from typing import Any
 
 from apps.common.core.plain_text import one_line
@@ -13,6 +14,16 @@ class OneLineRecord(logging.LogRecord):
     def getMessage(self) -> str:  # noqa: N802 - the name of the base class
         """Return the message on one line."""
         return one_line(super().getMessage())
+
+
+class RefusalsWithoutTraceback(logging.Filter):
+    """Keeps the line of a refused page (403) and drops its traceback: nothing is broken."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True: every record is kept."""
+        if getattr(record, "status_code", None) == HTTPStatus.FORBIDDEN:
+            record.exc_info = None
+        return True
 
 
 def configure_logging(settings: dict[str, Any]) -> None:

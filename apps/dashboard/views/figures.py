@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -36,7 +37,8 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
     if not has_role(request, source.needs):
         raise Http404(f"{name} needs the role {source.needs}")
     owner = request.user.pk if isinstance(source, PrivateFigure) else "all"
-    key = f"dashboard.drawn.{owner}.{name}?{request.GET.urlencode()}"
+    asked = sha256(request.GET.urlencode().encode()).hexdigest()  # a job may be in the address
+    key = f"dashboard.drawn.{owner}.{name}.{asked}"
     drawn: DrawnFigure | None = cache.get(key)
     if drawn is None:
         try:
