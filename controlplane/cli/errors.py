@@ -18,7 +18,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-_BY_CODE: Final = {"infeasible_target": Exit.INFEASIBLE}
+_BY_CODE: Final = {"infeasible_target": Exit.INFEASIBLE, "key_reused": Exit.CONFLICT}
 _BY_STATUS: Final = {
     401: Exit.AUTH,
     403: Exit.AUTH,

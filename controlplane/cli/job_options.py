@@ -16,7 +16,13 @@ def add_job_options(parser: ArgumentParser) -> None:
     """Declare the options that describe a job."""
     _add_work(parser)
     _add_command(parser)
-    _add_target(parser)
+    add_target(parser)
+    parser.add_argument(
+        "--max-cost",
+        type=finite_number,
+        metavar="N",
+        help="highest predicted cost, in unit-seconds",
+    )
     _add_place(parser)
     _add_decision(parser)
 
@@ -74,19 +80,14 @@ def _add_command(parser: ArgumentParser) -> None:
     add("command", nargs="*", metavar="-- COMMAND", help="program and arguments; no shell")
 
 
-def _add_target(parser: ArgumentParser) -> None:
+def add_target(parser: ArgumentParser) -> None:
+    """Declare the options that describe a target."""
     add = parser.add_argument
     add("--within", type=argument_type(seconds), help="target: completion time, e.g. 10min")
     add("--qps", type=finite_number, help="target: queries per second, with --p99")
     add("--p99", type=argument_type(seconds), help="target: 99th percentile of latency, e.g. 10ms")
     add("--ips", type=finite_number, help="target: instructions per second")
     add("--best-effort", action="store_true", help="no target")
-    add(
-        "--max-cost",
-        type=finite_number,
-        metavar="N",
-        help="highest predicted cost, in unit-seconds",
-    )
 
 
 def _names(text: str) -> list[str]:
@@ -232,7 +233,7 @@ def _from_options(args: Namespace) -> dict[str, Any]:
         job["labels"] = dict(_pair("labels", text) for text in args.label)
     if args.env:
         job["environment"] = dict(_pair("--env", text) for text in args.env)
-    target = _target(args)
+    target = target_of(args)
     if target is not None:
         job["target"] = target
     return job
@@ -258,7 +259,13 @@ def _pair(what: str, text: str) -> tuple[str, str]:
     return name, value
 
 
-def _target(args: Namespace) -> dict[str, Any] | None:
+def target_of(args: Namespace) -> dict[str, Any] | None:
+    """Return the target that the options describe; None without one.
+
+    Raises
+    ------
+    CliError : there are several, or one is incomplete.
+    """
     kinds_given = [
         args.within is not None,
         args.p99 is not None or args.qps is not None,

@@ -33,7 +33,9 @@ def declare(verbs: Verbs) -> None:
         metavar="PARAMETER=VALUE",
         help="parameter of the policy; may be repeated",
     )
-    noun.add("show", shown)
+    noun.add("show", shown).add_argument(
+        "name", nargs="?", metavar="NAME", help="policy; that of the cluster if omitted"
+    )
     parser = noun.add("apply", applied)
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("name", nargs="?", metavar="NAME", help="policy of the cluster")
@@ -42,9 +44,33 @@ def declare(verbs: Verbs) -> None:
 
 
 def shown(client: "BerthClient", args: Namespace) -> int:
-    """Show the policy of the cluster, and who applied it."""
+    """Show the policy of the cluster and who applied it, or a named policy with its parameters."""
+    if args.name:
+        return _show_one(client.get(POLICIES)["results"], args)
     response = client.get(DEFAULT_POLICY)
     print_result(render(response, args.output, facts(_filled(response))))
+    return Exit.OK
+
+
+def _show_one(policies: list[dict[str, Any]], args: Namespace) -> int:
+    found = next((each for each in policies if each["name"] == args.name), None)
+    if found is None:
+        raise CliError(f"policy {args.name} not found", code=Exit.NOT_FOUND,
+                       next_command="berth policy list")  # fmt: skip
+    head = {
+        "policy": found["name"],
+        "source": found["source"],
+        "score, higher is better": found["formula"],
+    }
+    parameters = found["parameters"]["properties"]
+    rows = [
+        [name, f"{each['default']:g}", each.get("description")]
+        for name, each in parameters.items()
+    ]
+    lines = [facts(head)]
+    if rows:
+        lines += ["", columns(("parameter", "default", "meaning"), rows)]
+    print_result(render(found, args.output, "\n".join(lines)))
     return Exit.OK
 
 

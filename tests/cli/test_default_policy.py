@@ -38,6 +38,16 @@ def test_the_policies_of_the_server_are_listed_with_its_default(
     assert json.loads(berth("policy", "list", "--json")[1]) == local
 
 
+def test_the_parameters_of_one_policy_are_shown(berth: Berth) -> None:
+    factories.cluster()
+    code, out, _ = berth("policy", "show", "expected")
+    assert code == Exit.OK
+    assert "score, higher is better" in out
+    assert "spread" in out
+    code, _, err = berth("policy", "show", "nothing")
+    assert (code, "policy nothing not found" in err) == (Exit.NOT_FOUND, True)
+
+
 def test_a_policy_is_applied_shown_and_reset(berth: Berth) -> None:
     factories.cluster()
     code, out, _ = berth("policy", "apply", "tarcil", "--reason", "won in the Lab", "--json")

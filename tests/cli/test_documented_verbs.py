@@ -1,12 +1,16 @@
 """docs/api.md names every verb of the berth command."""
 
+import json
 import re
+import shlex
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from apps.common.core.keyed_requests import body_digest
+from controlplane.cli.job_options import read_job
 from controlplane.cli.main import parser_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs/api.md"
@@ -29,3 +33,14 @@ def test_the_document_names_a_verb(verb: tuple[str, ...]) -> None:
     words = set(re.findall(r"[a-z][a-z-]*", " ".join(lines)))
     assert lines
     assert {first, *rest} <= words
+
+
+def test_the_first_example_is_the_same_request_in_both_forms() -> None:
+    text = DOCUMENT.read_text().partition("## A first job")[2]
+    printed = re.search(r"-d '(\{.*?\})'$", text, re.DOTALL | re.MULTILINE)
+    command = re.search(r"^    berth (submit .*)$", text, re.MULTILINE)
+    assert printed
+    assert command
+    words = shlex.split(command[1])
+    body = read_job(parser_for(words).parse_args(words))
+    assert body_digest(body) == body_digest(json.loads(printed[1]))

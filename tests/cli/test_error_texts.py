@@ -19,6 +19,7 @@ from controlplane.cli.main import main, parser_for
         (412, "precondition_failed", Exit.CONFLICT),
         (422, "infeasible_target", Exit.INFEASIBLE),
         (422, "invalid_input", Exit.FAILED),
+        (422, "key_reused", Exit.CONFLICT),
         (504, "", Exit.TIMEOUT),
         (500, "internal_error", Exit.FAILED),
     ],

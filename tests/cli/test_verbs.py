@@ -241,6 +241,31 @@ def test_a_running_job_is_suspended_and_resumed(berth: Berth) -> None:
     assert (code, out) == (Exit.OK, f"{job.pk}  resuming\n")
 
 
+def test_a_waiting_job_is_held_and_released(berth: Berth) -> None:
+    job = submit(berth, "--name", "m1")
+    assert berth("job", "hold", "m1")[:2] == (Exit.OK, f"{job}  on hold\n")
+    assert Job.objects.get(pk=job).held
+    assert berth("job", "release", job)[:2] == (Exit.OK, f"{job}  released\n")
+    assert not Job.objects.get(pk=job).held
+
+
+def test_a_job_is_submitted_again(berth: Berth) -> None:
+    job = submit(berth)
+    code, out, _ = berth("job", "rerun", job)
+    again = Job.objects.exclude(pk=job).get()
+    assert (code, out) == (Exit.OK, f"{again.pk}  submitted\n")
+
+
+def test_the_target_and_the_priority_of_a_job_are_changed(berth: Berth) -> None:
+    job = submit(berth)
+    code, out, _ = berth("job", "retarget", job, "--ips", "2e9", "--priority", "7")
+    assert (code, out) == (Exit.OK, f"{job}  changed\n")
+    changed = Job.objects.get(pk=job)
+    assert (changed.target, changed.priority) == ({"kind": "ips", "ips": 2e9}, 7)
+    code, _, err = berth("job", "retarget", job)
+    assert (code, "name a target or a priority" in err) == (Exit.USAGE, True)
+
+
 def test_a_job_that_does_not_run_is_not_suspended(berth: Berth) -> None:
     code, _, err = berth("job", "suspend", submit(berth))
     assert (code, "only running jobs can" in err) == (Exit.CONFLICT, True)
