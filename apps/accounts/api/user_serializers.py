@@ -47,7 +47,8 @@ class UserRequestSerializer(serializers.Serializer[Any]):
         child=serializers.SlugField(max_length=63),
         default=lambda: ["default"],
         max_length=100,
-        help_text="Projects to join with the same role; they must exist.",
+        help_text="Projects to join with the same role; they must exist. If omitted, `default`; "
+        "[] = none.",
     )
 
 
