@@ -254,7 +254,12 @@ def test_many_jobs_are_cancelled_only_if_the_number_matches(api: APIClient) -> N
     wrong = api.post(url, {"expect": 1})
     right = api.post(url, {"expect": 3})
     assert (wrong.status_code, wrong.json()["code"]) == (409, "count_differs")
-    assert wrong.json()["detail"] == "3 jobs match, but 1 were expected."
+    assert wrong.json()["detail"] == "3 jobs match, but 1 was expected."
+    url_of_one = "/api/v1/jobs/cancel/?label=only:a"
+    submitted(api, labels={"only": "a"})
+    assert api.post(url_of_one, {"expect": 2}).json()["detail"] == (
+        "1 job matches, but 2 were expected."
+    )
     assert right.json() == {"matched": 3, "cancelled": 3}
     assert Job.objects.filter(state="cancelled").count() == 3
 

@@ -135,6 +135,7 @@ class Outer(serializers.Serializer[Any]):
          "Ensure this field has no more than 3 characters. Given: " + '"' + "x" * 59 + "."),
         ({"name": {"a": "b"}}, "/name", "Not a valid string."),
         ({"name": None}, "/name", "This field may not be null."),
+        ({"name": ""}, "/name", "must not be empty"),
         ({"new_password": "secret"}, "/new_password",
          "Ensure this field has no more than 3 characters."),
         ({"names": ["a", "abcd"]}, "/names/1",

@@ -97,7 +97,8 @@ def _problems(errors: Any, given: Any, at: str, field: Any) -> Iterator[FieldPro
                 yield from _problems(inner, part, f"{at}/{name}", _field_of(field, name))
         return
     for error in errors:
-        code, detail = getattr(error, "code", "invalid"), str(error)
+        code = getattr(error, "code", "invalid")
+        detail = "must not be empty" if code == "blank" else str(error)
         choices = getattr(field, "choices", None)
         if code == "invalid_choice" and choices:
             detail = f"{detail} Accepted: {', '.join(map(str, choices))}."

@@ -379,9 +379,10 @@ def cancel_matching(request: Request, where: Any, expect: int) -> dict[str, int]
         matching = selectors.jobs_matching(principal, where, limit=expect + 1)
         if len(matching) != expect:
             count = max(len(matching), selectors.visible_jobs(principal).filter(where).count())
-            raise ProblemError(
-                ProblemCode.COUNT_DIFFERS, f"{count} jobs match, but {expect} were expected."
-            )
+            found = "1 job matches" if count == 1 else f"{count:,} jobs match"
+            expected = "1 was" if expect == 1 else f"{expect:,} were"
+            detail = f"{found}, but {expected} expected."
+            raise ProblemError(ProblemCode.COUNT_DIFFERS, detail)
         for project_id in {project_id for _, project_id in matching}:
             require_role(request, Role.SUBMITTER, project_id)
         cancelled = cancel_jobs([job for job, _ in matching], request_id=current_request_id())

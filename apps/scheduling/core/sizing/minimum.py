@@ -236,8 +236,8 @@ def _suggestion(target: Target, work: Work, best: float) -> str:
     match target:
         case CompletionTime() if work.elapsed_s >= target.seconds:
             return (
-                f"the {_seconds(target.seconds)} have already passed;"
-                f" request at least {_seconds(best)}"
+                f"no size meets it: {_seconds(target.seconds)} of cluster time have already"
+                f" passed; request at least {_seconds(best)}"
             )
         case CompletionTime():
             return f"request at least {_seconds(best * EASIER)}, or split the input"
