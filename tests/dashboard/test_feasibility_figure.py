@@ -50,6 +50,12 @@ def test_the_title_gives_the_best_performance_if_no_size_is_enough() -> None:
     assert figure.title(answer) == "No number of units is enough: 1 min 40 s at best, target 1 min"
 
 
+def test_the_predictions_of_a_job_that_waits_name_its_start() -> None:
+    assert figure.sub(FOUND).endswith("with a margin for neighbours")
+    late = replace(FOUND, elapsed_s=5400.0)
+    assert figure.sub(late).endswith("with a margin for neighbours, if it starts in 1 h 30 min")
+
+
 def test_the_title_of_an_overload_names_it() -> None:
     assert figure.title(OVERLOADED) == "No number of units serves that many queries"
 
@@ -106,6 +112,13 @@ def test_the_table_contains_the_chosen_size_and_the_best_platform() -> None:
 )
 def test_an_address_without_a_known_job_is_not_found(as_viewer: Client, spec: str) -> None:
     assert as_viewer.get("/figures/feasibility/", {"spec": spec}).status_code == 404
+
+
+def test_a_start_that_is_no_number_is_not_found() -> None:
+    spec = json.dumps({"application": "a", "target": {"kind": "best_effort"}})
+    asked = FigureRequest(QueryDict(urlencode({"spec": spec, "start": "soon"})))
+    with pytest.raises(Http404, match="must be a number"):
+        FIGURES["feasibility"].read(asked)  # type: ignore[call-arg]  # it is shared
 
 
 def test_deeply_nested_text_is_no_job() -> None:

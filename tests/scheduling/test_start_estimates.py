@@ -1,14 +1,18 @@
 """Start estimates of waiting jobs: made, kept and scored."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.accounts.core.roles import Role
 from apps.accounts.models import Project
+from apps.accounts.services import create_user
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.inventory.models import Server, ServerState
@@ -197,6 +201,50 @@ def test_a_check_tells_when_a_job_that_waits_would_start() -> None:
     assert start.p50_s == pytest.approx(first.run_s + 222.0, rel=0.1)
     end(first, NOW_S)
     assert check_start(spec, check_job(spec)) is None
+
+
+def predicted(client: Client, **values: Any) -> tuple[dict[str, Any], str]:
+    """Return the check of a job of 10 s on one unit, and the title of its chart.
+
+    The only unit is busy for 1,000 s with the first of three jobs.
+    """
+    first, second, third = busy_server()
+    runs_for(first, 1000.0, 1000.0)
+    cancel_jobs([second.id, third.id])
+    user = create_user(username="sue", password=None, role=Role.SUBMITTER, projects=["default"])
+    client.force_login(user)
+    body = {"application": first.application.name, "input_bytes": 10**9, **values}
+    answer = client.post("/api/v1/checks/", body, content_type="application/json").json()
+    start = answer["start"]["p50_seconds"]
+    query = {"spec": json.dumps(body), "start": start}
+    return answer, client.get("/figures/feasibility/", query).json()["title"]
+
+
+def test_the_completion_time_of_a_job_that_waits_counts_the_wait(client: Client) -> None:
+    answer, title = predicted(client, target=due(5000.0))
+    start_s, found = answer["start"]["p50_seconds"], answer["predicted"]
+    assert start_s == pytest.approx(1000.0, rel=0.1)
+    assert start_s < found["value"] < start_s + 100.0
+    assert found["low"] <= found["value"] <= found["high"]
+    assert answer["probability_met"] == 1.0
+    assert answer["feasible"] is True
+    assert title.startswith("1 unit is enough: 17 min ")
+
+
+def test_a_job_that_starts_after_its_target_gets_a_later_one(client: Client) -> None:
+    answer, title = predicted(client, target=due(500.0))
+    assert (answer["outcome"], answer["feasible"], answer["probability_met"]) == (
+        *("waits", False, 0.0),
+    )
+    assert answer["summary"].endswith(" It would start too late to meet its target.")
+    assert answer["predicted"]["value"] > answer["start"]["p50_seconds"]
+    (suggestion,) = answer["suggestions"]
+    assert suggestion["target"]["seconds"] > answer["predicted"]["high"]
+    assert title.startswith("No number of units is enough: 17 min ")
+
+
+def due(seconds: float) -> dict[str, Any]:
+    return {"kind": "completion_time", "seconds": seconds}
 
 
 def test_estimates_are_scored_when_the_job_is_placed() -> None:

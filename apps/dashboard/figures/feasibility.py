@@ -48,9 +48,10 @@ def title(data: Feasibility) -> str:
 def sub(data: Feasibility) -> str:
     """Return the measure, the platform and the number of platforms."""
     basis = f", 90 % interval on {data.basis}" if data.basis else ""
+    start = f", if it starts in {formats.duration(data.elapsed_s)}" if data.elapsed_s else ""
     return (
         f"Predicted {NAMES[data.kind]} by number of units{basis}; "
-        f"{formats.plural(len(data.platforms), 'platform')}, with a margin for neighbours"
+        f"{formats.plural(len(data.platforms), 'platform')}, with a margin for neighbours{start}"
     )
 
 

@@ -11,6 +11,7 @@ from django.http import Http404, QueryDict
 
 from apps.accounts.core.roles import Role
 from apps.classification.core.matrix import MatrixName
+from apps.common.api.queries import read_float
 from apps.dashboard.core.ranges import TimeRange
 from apps.dashboard.figures import (
     attainment,
@@ -65,6 +66,7 @@ from apps.dashboard.selectors import (
 )
 from apps.dashboard.views.access import requested_range
 from apps.scheduling.core.sizing.feasibility import Feasibility
+from apps.scheduling.core.start_of_check import feasibility_after
 from apps.scheduling.services import check_job
 from apps.workloads.core.spec import parse_job
 from apps.workloads.models import Job
@@ -173,7 +175,7 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
         api="/api/v1/jobs/{job}/diagnosis/",
     ),
     "feasibility": SharedFigure(
-        read=lambda asked: _feasibility(asked.value("spec")),
+        read=lambda asked: _feasibility(asked.value("spec"), asked.value("start")),
         draw=feasibility,
         api="/api/v1/checks/",
         cache_s=5.0,
@@ -316,20 +318,26 @@ FIGURES: dict[str, SharedFigure | PrivateFigure] = {
 }
 
 
-def _feasibility(text: str) -> Feasibility:
+def _feasibility(text: str, start: str) -> Feasibility:
     """Return the predicted performance of the job in the address at every size.
 
     No size depends on the policy of the job, which may not be installed any more.
 
+    Parameters
+    ----------
+    start : predicted cluster seconds until it starts; empty = now
+
     Raises
     ------
-    Http404 : the text is not a valid job, or nothing is predicted for it.
+    Http404 : the job or the start is not valid, or nothing is predicted for it.
     """
     try:
         spec = parse_job(json.loads(text))
+        elapsed_s = max(0.0, read_float(start)) if start else 0.0
     except (ValueError, RecursionError) as error:  # InvalidInputError is a ValueError
         raise Http404(f"Not a valid job: {error}") from error
-    feasibility_of_job = check_job(replace(spec, policy=None)).feasibility
+    spec = replace(spec, policy=None)
+    feasibility_of_job = feasibility_after(spec, check_job(spec), elapsed_s)
     if feasibility_of_job is None:
         raise Http404(f"no prediction for this job of {spec.application}")
     return feasibility_of_job

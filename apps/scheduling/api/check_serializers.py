@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rest_framework import serializers
 
@@ -10,13 +10,11 @@ from apps.inventory.core.snapshot import Floats
 from apps.scheduling.core.dry_run import DryRunResult
 from apps.scheduling.core.records.explain import statement
 from apps.scheduling.core.sizing.feasibility import Feasibility
+from apps.scheduling.core.start_of_check import NewStart
 from apps.workloads.api.batch_serializers import ArraySpecSerializer
 from apps.workloads.api.serializers import JobRequestSerializer
 from apps.workloads.api.spec_serializers import TargetSerializer
 from apps.workloads.core.reasons import MEANINGS, Reason
-
-if TYPE_CHECKING:
-    from apps.scheduling.services.start_estimates import NewStart
 
 
 class PredictedSerializer(serializers.Serializer[Any]):
@@ -133,7 +131,7 @@ class CheckSerializer(serializers.Serializer[Any]):
 
 def represent_check(
     result: DryRunResult,
-    start: "NewStart | None",
+    start: NewStart | None,
     *,
     members: int | None = None,
     warnings: Sequence[str] = (),

@@ -16,6 +16,7 @@ from apps.scheduling.api.check_serializers import (
     CheckSerializer,
     represent_check,
 )
+from apps.scheduling.core.start_of_check import from_start
 from apps.scheduling.services import check_job, check_start
 from apps.workloads.api.job_views import MAX_BODY_BYTES, JobList
 from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
@@ -34,6 +35,7 @@ def dry_run(request: Request, spec: JobSpec, array: ArraySpec | None = None) -> 
     require_accepted(spec, project)
     result = check_job(spec, project=project.pk)
     start = check_start(spec, result, project=project.pk)
+    result = from_start(spec, result, start)
     members = None if array is None else len(array.indexes)
     missing = names_without_server(spec.constraints.excluded)
     warnings = [f"There is no server {name!r} to exclude." for name in missing]

@@ -24,7 +24,7 @@ from apps.scheduling.core.sizing.allowances import DEFAULT, Allowances
 from apps.scheduling.core.sizing.feasibility import Feasibility, feasibility, lighter_load
 from apps.scheduling.core.sizing.minimum import EASIER
 from apps.scheduling.core.sizing.run_time import RunTime, run_time
-from apps.scheduling.core.sizing.sizes import Infeasible, Sized
+from apps.scheduling.core.sizing.sizes import ClusterFacts, Infeasible, Sized
 from apps.scheduling.core.tarcil.job_sampling import (
     DEFAULT_SAMPLING,
     FOLLOWING_LOAD,
@@ -94,6 +94,7 @@ class DryRunResult:
         without input
     run : predicted run time; None = unknown
     request : that a policy decided on; None = none did
+    basis : profile and capacity that the size follows from; None = the job was not sized
     longest_wait_s : cluster seconds that the job may wait for better units; 0 = not for these
     next_action : what the user can do; "" = what the meaning of the reason says
     """
@@ -122,6 +123,7 @@ class DryRunResult:
     feasibility: Feasibility | None = None
     run: RunTime | None = None
     request: Request | None = None
+    basis: tuple[Profile, ClusterFacts] | None = None
     longest_wait_s: float = 0.0
     next_action: str = ""
 
@@ -194,6 +196,7 @@ def dry_run(  # noqa: PLR0913 - the state of an agent, one by one
         feasibility=grid,
         run=run,
         request=request,
+        basis=(profile, facts),
     )
 
 
@@ -273,12 +276,12 @@ def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> DryRunR
         units=sized.units or None,
         platforms=(sized.platform,) if sized.platform else (),
         predicted=_finite(sized.best),
-        suggestions=tuple(_easier(spec, sized.best)),
+        suggestions=tuple(easier(spec, sized.best)),
         snapshot=snapshot.sequence,
     )
 
 
-def _easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
+def easier(spec: JobSpec, best: float) -> Sequence[Suggestion]:
     """Return the closest target that is predicted to be feasible."""
     if not math.isfinite(best) or best <= 0.0:
         return ()

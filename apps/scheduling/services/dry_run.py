@@ -16,6 +16,7 @@ from apps.profiling.selectors import is_awaited, newest_run
 from apps.scheduling.core.commands import can_copy, unmeasured_profile
 from apps.scheduling.core.dry_run import DryRunResult, copied_first, dry_run, without_commands
 from apps.scheduling.core.registry import SHORT, make_plain, policy_of
+from apps.scheduling.core.start_of_check import NewStart
 from apps.scheduling.core.types import Request, Within
 from apps.scheduling.selectors import ClusterFollower
 from apps.scheduling.selectors.allowances import current_allowances
@@ -28,7 +29,6 @@ from apps.workloads.core.spec import JobSpec
 
 if TYPE_CHECKING:
     from apps.scheduling.core.starts.queue import ShapeFacts
-    from apps.scheduling.services.start_estimates import NewStart
 
 _COPY: Final = ClusterFollower()
 _LOCK: Final = Lock()
@@ -85,7 +85,7 @@ def _is_copied_first(spec: JobSpec, snapshot: Snapshot) -> bool:
 
 def check_start(
     spec: JobSpec, result: DryRunResult, *, project: UUID | None = None
-) -> "NewStart | None":
+) -> NewStart | None:
     """Predict when a job starts whose dry run says that it waits for units; None otherwise.
 
     Costs a few simulations of the queue.

@@ -17,6 +17,7 @@ from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
 from apps.common.infrastructure.database import fetch_rows
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
+from apps.scheduling.core.start_of_check import NewStart
 from apps.scheduling.core.starts.calibration import Scored, calibrate
 from apps.scheduling.core.starts.classes import class_of
 from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
@@ -75,16 +76,6 @@ FROM (
     ORDER BY o.id LIMIT %s FOR UPDATE OF o SKIP LOCKED) d
 WHERE e.id = d.id
 """
-
-
-class NewStart(NamedTuple):
-    """Predicted start of a job that is not submitted yet, in cluster seconds from now.
-
-    None: later than simulated, or the ends of jobs cannot be predicted.
-    """
-
-    p50_s: float | None
-    p90_s: float | None
 
 
 class _Latest(NamedTuple):

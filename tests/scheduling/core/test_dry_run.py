@@ -1,6 +1,6 @@
 """Dry runs predict the decision of the agent and suggest feasible targets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,24 @@ from apps.scheduling.core.dry_run import DryRunJob, DryRunResult, dry_run
 from apps.scheduling.core.policies import AssembledPolicy, least_loaded, tarcil
 from apps.scheduling.core.requests import cluster_facts
 from apps.scheduling.core.sizing.allowances import INTERFERENCE_ALLOWANCE
+from apps.scheduling.core.start_of_check import NewStart, from_start
 from apps.scheduling.core.types import Placed, Refused
 from apps.workloads.core.reasons import Reason
-from apps.workloads.core.spec import parse_job
+from apps.workloads.core.spec import JobSpec, parse_job
 from tests.classification.core.profiles import profile
 from tests.scheduling.core.clusters import idle, loaded, topology
 
 CLUSTER = topology((16, 8) * 20)
 GIGABYTE = 10**9
+
+
+def spec_of(fields: Mapping[str, Any]) -> JobSpec:
+    job = {
+        "application": "a",
+        "target": {"kind": "completion_time", "seconds": 100},
+        "input_bytes": 9 * GIGABYTE,
+    }
+    return parse_job({**job, **fields})
 
 
 def checked(
@@ -31,19 +41,13 @@ def checked(
     **fields: Any,
 ) -> DryRunResult:
     """Run a dry run of a job of 9 GB at 100 MB/s per unit, due in 100 s by default."""
-    job = {
-        "application": "a",
-        "target": {"kind": "completion_time", "seconds": 100},
-        "input_bytes": 9 * GIGABYTE,
-        **fields,
-    }
     policy, rng, seen = by(), np.random.default_rng(1), snapshot or idle(CLUSTER)
 
     def decide(job: DryRunJob) -> Placed | Refused:
         (outcome,) = policy.place(seen, [job.request], rng)
         return outcome
 
-    return dry_run(parse_job(job), of, seen, policy, decide)
+    return dry_run(spec_of(fields), of, seen, policy, decide)
 
 
 def test_a_job_that_fits_would_start_now() -> None:
@@ -112,6 +116,60 @@ def test_best_effort_is_predicted_as_a_share_of_its_input() -> None:
     without = checked(profile(bytes_rate=1e8), target=target, input_bytes=0)
     assert (without.outcome, without.units, without.predicted) == ("placed", 1, None)
     assert without.feasibility is None
+
+
+def from_start_at(p50_s: float | None, p90_s: float | None = None, **fields: Any) -> DryRunResult:
+    """Check the job on a full cluster; ``p50_s`` and ``p90_s`` are its predicted start."""
+    full = loaded(CLUSTER, 1.0, np.random.default_rng(2))
+    result = checked(profile(bytes_rate=1e8), full, **fields)
+    return from_start(spec_of(fields), result, NewStart(p50_s, p90_s))
+
+
+def test_a_job_that_waits_is_predicted_from_its_start() -> None:
+    now = from_start_at(0.0, 0.0)
+    late = from_start_at(50.0, 50.0)
+    assert (now.units, late.units) == (2, 3)  # half of the time is left for the run
+    assert now.predicted is not None
+    assert late.predicted is not None
+    assert 50.0 < late.predicted <= 100.0 < 50.0 + now.predicted + 10.0
+    assert late.feasibility is not None
+    assert late.feasibility.value[2, 0] == pytest.approx(late.predicted)
+
+
+def test_the_spread_of_the_start_lowers_the_probability_of_the_target() -> None:
+    sure, spread = from_start_at(50.0, 50.0), from_start_at(50.0, 200.0)
+    assert sure.probability_met is not None
+    assert spread.probability_met is not None
+    assert 0.4 < spread.probability_met < 0.7 < sure.probability_met
+    assert sure.high is not None
+    assert spread.high is not None
+    assert spread.high > 200.0 > sure.high
+
+
+def test_a_job_that_starts_too_late_gets_a_target_that_can_be_met() -> None:
+    late = from_start_at(500.0, 600.0)
+    assert (late.outcome, late.feasible, late.probability_met) == ("waits", False, 0.0)
+    (suggestion,) = late.suggestions
+    again = from_start_at(500.0, 600.0, target=dict(suggestion.target))
+    assert again.feasible is True
+    assert again.probability_met is not None
+    assert again.probability_met > 0.9
+
+
+def test_an_unknown_start_leaves_a_completion_time_unknown() -> None:
+    unknown = from_start_at(None)
+    assert (unknown.predicted, unknown.probability_met) == (None, None)
+    half_known = from_start_at(50.0, None)
+    assert half_known.predicted is not None
+    assert (half_known.high, half_known.probability_met) == (None, None)
+    share = from_start_at(None, target={"kind": "best_effort"})
+    assert share.predicted is not None
+
+
+def test_a_fixed_size_that_starts_after_its_target_cannot_meet_it() -> None:
+    assert from_start_at(50.0, 60.0, units=5).feasible is True
+    late = from_start_at(500.0, 600.0, units=5)
+    assert (late.units, late.feasible, late.predicted) == (5, False, None)
 
 
 def test_a_fixed_size_is_kept_without_a_prediction() -> None:

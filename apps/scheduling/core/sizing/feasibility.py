@@ -41,6 +41,7 @@ class Feasibility:
         platform cannot hold the size, infinite if it would be overloaded
     units : chosen size, or the best one if none is sufficient; None = none
     basis : platform that determined the size, the slowest on which it is sufficient; None = none
+    elapsed_s : cluster seconds from submission to the start, part of a completion time
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Feasibility:
     high: Floats
     units: int | None
     basis: str | None
+    elapsed_s: float = 0.0
 
 
 def feasibility(
@@ -83,6 +85,7 @@ def feasibility(
         high=np.maximum(low, high),
         units=sized.units or None,
         basis=basis,
+        elapsed_s=work.elapsed_s,
     )
 
 

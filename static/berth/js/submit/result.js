@@ -61,7 +61,7 @@ export function resultSections(check, jobDocument, useTarget) {
       ? [heading("Nearest feasible target"), suggestionButtons(check.suggestions, useTarget)]
       : []),
     factList(facts(check, kind)),
-    ...(check.feasibility ? [feasibilityChart(jobDocument)] : []),
+    ...(check.feasibility ? [feasibilityChart(jobDocument, check.start)] : []),
     ...(check.candidates.length
       ? [heading(candidatesTitle(check)), candidateTable(check.candidates, isCut(check))]
       : []),
@@ -131,10 +131,11 @@ function predictedText(predicted, kind) {
   return performanceText(kind, value) + interval;
 }
 
-/* Predicted performance by number of units, for the same job. */
-function feasibilityChart(jobDocument) {
+/* Predicted performance by number of units, for the same job and start. */
+function feasibilityChart(jobDocument, start) {
   const chart = document.getElementById("feasibility").content.firstElementChild.cloneNode(true);
-  chart.dataset.figure = `${chart.dataset.figure}?${new URLSearchParams({ spec: JSON.stringify(jobDocument) })}`;
+  const query = new URLSearchParams({ spec: JSON.stringify(jobDocument), start: start?.p50_seconds ?? "" });
+  chart.dataset.figure = `${chart.dataset.figure}?${query}`;
   chart.classList.add("feasibility");
   return chart;
 }
