@@ -387,6 +387,17 @@ def test_job_facts_name_where_it_runs() -> None:
     assert (header.units, header.servers, header.meets) == (3, ("srv-0212",), True)
 
 
+def test_a_job_that_grew_ran_on_all_that_its_last_run_was_given() -> None:
+    job = factories.job(state="succeeded", units=6, finished_s=9000.0)
+    names = ("srv-0001", "srv-0002", "srv-0003")
+    servers = [factories.server(name) for name in names]
+    for server, before in zip(servers, (0, 0, 3), strict=True):
+        by = factories.decision(job, units_before=before)
+        factories.allocation(job, server, cores=3, by=by, released_seq=10**9)
+    header = job_header(job, now_s=9500.0)
+    assert (header.units, header.servers) == (6, ("srv-0002", "srv-0003"))
+
+
 def test_the_spec_on_the_page_can_be_posted_again() -> None:
     job = factories.job(
         tasks_total=4, labels={"team": "ml"}, priority=5, constraints={"platforms": ["A"]}

@@ -19,7 +19,7 @@ from apps.execution.models import Launch, LaunchState
 from apps.inventory.core.backends import Capability, backends_with
 from apps.inventory.models import Server
 from apps.scheduling.models import Allocation, Reservation
-from apps.scheduling.selectors import IN_USE, reservation_of, working_allocations
+from apps.scheduling.selectors import IN_USE, last_allocations, reservation_of
 from apps.scheduling.selectors.waits import current_estimate, waits_since
 from apps.workloads.core.framework import setting_named
 from apps.workloads.core.lifecycle import (
@@ -337,9 +337,7 @@ def _latest_places(job: Job) -> list[tuple[int, int]]:
         )
     )
     if not rows and job.state in TERMINAL_STATES:
-        last = job.allocations.order_by("-acquired_seq").select_related("decision").first()
-        if last is not None:
-            rows = list(working_allocations(last.decision).values_list("server_id", "cores"))
+        rows = list(last_allocations(job).values_list("server_id", "cores"))
     return rows
 
 

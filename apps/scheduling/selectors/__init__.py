@@ -9,7 +9,7 @@ from uuid import UUID
 
 import numpy as np
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Subquery
 
 from apps.common.core.interference import N_SOURCES
 from apps.common.infrastructure.database import fetch_rows, number_array, without_index
@@ -23,6 +23,7 @@ from apps.scheduling.core.records.candidate_layout import chosen_headroom
 from apps.scheduling.core.scorers import beyond_tolerance
 from apps.scheduling.core.starts.wakes import BY_NEW_SERVERS, BY_OPENING, BY_RELEASE, FreedLog
 from apps.scheduling.models import Allocation, Decision, Reservation
+from apps.scheduling.models.decisions import Outcome
 from apps.workloads.core.constraints import Constraints
 from apps.workloads.core.guarantees import QualityGuarantee
 from apps.workloads.core.lifecycle import WAITING_STATES, JobState
@@ -106,6 +107,15 @@ def working_allocations(decision: Decision) -> QuerySet[Allocation]:
     """Return the allocations of a decision that its job runs or last ran on."""
     replaced = decision.allocations.filter(moved_s__isnull=False).values("moved_from")
     return decision.allocations.filter(IN_USE).exclude(id__in=replaced)
+
+
+def last_allocations(job: Job) -> QuerySet[Allocation]:
+    """Return what the latest run of a job works or worked on, with all that it was given later."""
+    begun = Decision.objects.filter(job=job, outcome=Outcome.PLACED, units_before=0)
+    latest = begun.order_by("-at").values("at")[:1]
+    replaced = job.allocations.filter(moved_s__isnull=False).values("moved_from")
+    of_run = job.allocations.filter(IN_USE, decision__at__gte=Subquery(latest))
+    return of_run.exclude(id__in=replaced)
 
 
 def units_of_allocation(allocation_id: int) -> list[int]:
