@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from apps.execution.core.diagnosis.attribution import Kind
+from apps.execution.core.diagnosis.case import Wait
 from apps.execution.core.diagnosis.remedies import RemedyKind
 from apps.execution.core.diagnosis.text import NO_SPEED
 from apps.execution.models import JobSample, Migration
@@ -92,6 +93,22 @@ def test_a_dip_that_has_just_begun_is_not_mixed_with_the_time_before_it(world: M
     assert unchanged is not None
     assert unchanged.predicted is not None
     assert unchanged.predicted.value == pytest.approx(np.sqrt(np.prod(speeds)))
+
+
+def test_the_wait_and_the_units_still_missing_of_a_job_are_read(world: Missed) -> None:
+    due, submitted_s = {"kind": "completion_time", "seconds": 60.0}, world.job.submitted_s
+    Job.objects.filter(pk=world.job.pk).update(
+        target=due, target_kind=due["kind"], started_s=submitted_s + 100.0, units_missing=3
+    )
+    world.job.refresh_from_db()
+    found = diagnosis(world.job, Job.objects.all())
+    assert found.case is not None
+    assert (found.case.wanted_units, found.case.wait) == (5, Wait(100.0, 60.0))
+    Job.objects.filter(pk=world.job.pk).update(attempts=2)
+    world.job.refresh_from_db()
+    again = diagnosis(world.job, Job.objects.all())
+    assert again.case is not None
+    assert again.case.wait is None
 
 
 def test_an_earlier_dip_can_be_asked_for(world: Missed) -> None:

@@ -73,7 +73,10 @@ class SuspectSerializer(serializers.Serializer[Any]):
     job = serializers.UUIDField(allow_null=True)
     server = serializers.CharField(allow_null=True)
     confidence = serializers.FloatField(help_text="Probability that it is the largest cause.")
-    share = IntervalSerializer(help_text="Share of the lost speed that it explains, 0-1.")
+    share = IntervalSerializer(
+        allow_null=True,
+        help_text="Share of the lost speed that it explains, 0-1; null: no speed was lost.",
+    )
     evidence = EvidenceSerializer(many=True)
 
 
@@ -114,7 +117,7 @@ class DiagnosisSerializer(serializers.Serializer[Any]):
         choices=[reference.value for reference in Reference], allow_null=True
     )
     lost_speed = serializers.FloatField(
-        allow_null=True, help_text="Share of the speed lost during the dip, 0-1."
+        allow_null=True, help_text="Share of the speed lost during the dip; below 0: faster."
     )
     suspects = SuspectSerializer(many=True, help_text="Most likely first.")
     unknown = serializers.FloatField(
@@ -176,7 +179,7 @@ def _suspect(suspect: Suspect, names: Names) -> dict[str, Any]:
         "job": suspect.job if suspect.job in names.jobs else None,
         "server": None if suspect.server is None else names.server(suspect.server),
         "confidence": suspect.confidence,
-        "share": _interval(suspect.share),
+        "share": None if suspect.share is None else _interval(suspect.share),
         "evidence": [
             {"is_for": fact.is_for, "about": fact.about, "text": fact.text}
             for fact in suspect.evidence

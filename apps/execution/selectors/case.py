@@ -12,7 +12,7 @@ from apps.classification.core.estimates import HALF_WIDTH_90
 from apps.classification.core.profile import Profile
 from apps.classification.selectors import current_profile_ids, profiles
 from apps.common.infrastructure.database import fetch_rows
-from apps.execution.core.diagnosis.case import Case, Holding, Reports, Stall
+from apps.execution.core.diagnosis.case import Case, Holding, Reports, Stall, Wait
 from apps.execution.core.diagnosis.dips import Dip, dips
 from apps.execution.core.diagnosis.speed import SpeedScale
 from apps.execution.models import JobSample, Migration
@@ -20,6 +20,7 @@ from apps.inventory.core.snapshot import Floats
 from apps.inventory.models import Server
 from apps.scheduling.core.sizing.allowances import INTERFERENCE_ALLOWANCE
 from apps.scheduling.models import Allocation
+from apps.workloads.core.targets import CompletionTime, read_target
 from apps.workloads.models import Job
 
 MAX_SAMPLES: Final = 2_000  # the latest ones
@@ -160,9 +161,17 @@ def case_of(job: Job, shown: Samples, scale: SpeedScale, profile: Profile | None
         tolerated=None if profile is None else profile.tolerated,
         stalls=_stalls(job, begin_s, end_s),
         predicted=_predicted(job, scale),
-        wanted_units=job.units,
+        wanted_units=None if job.units is None else job.units + job.units_missing,
         noise=READING_DEVIATION,
+        wait=_wait(job),
     )
+
+
+def _wait(job: Job) -> Wait | None:
+    target = read_target(job.target)
+    if not isinstance(target, CompletionTime) or job.started_s is None or job.attempts > 1:
+        return None
+    return Wait(max(0.0, job.started_s - job.submitted_s), target.seconds)
 
 
 def profile_of(job: Job) -> Profile | None:

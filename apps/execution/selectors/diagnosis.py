@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from apps.classification.core.profile import Profile
 from apps.execution.core.diagnosis import remedies as core
-from apps.execution.core.diagnosis.attribution import SEGMENT_DEVIATION
+from apps.execution.core.diagnosis.attribution import SEGMENT_DEVIATION, Kind
 from apps.execution.core.diagnosis.case import Case
 from apps.execution.core.diagnosis.diagnose import Finding, diagnose
 from apps.execution.core.diagnosis.dips import Dip, shown_dip
@@ -192,8 +192,10 @@ def _with_remedies(known: Diagnosis, case: Case, finding: Finding, running: _Run
             found.append(moved)
         found.append(_more_units(known.job, case, profile, running))
     found.append(core.relax(scale, now))
+    is_late = any(suspect.kind is Kind.WAIT for suspect in finding.suspects)
+    is_doubtful = not is_late and core.needs_profile(finding.attribution)
     # no backend profiles commands
-    if core.needs_profile(finding.attribution) and known.job.program is None:
+    if is_doubtful and known.job.program is None:
         found.append(Remedy(core.RemedyKind.PROFILE))
     return replace(
         known,

@@ -1,16 +1,18 @@
 """Planted causes: the first suspect is the cause."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from apps.execution.core.diagnosis.attribution import Kind, Reference
-from apps.execution.core.diagnosis.case import Case, Stall
+from apps.execution.core.diagnosis.case import Case, Stall, Wait
 from apps.execution.core.diagnosis.diagnose import Finding, diagnose
 from apps.execution.core.diagnosis.dips import dips
 from apps.execution.core.diagnosis.suspects import Names, compared, span
+from apps.execution.core.diagnosis.text import headline
 from tests.execution.diagnosis.cases import (
     AT,
     DIP_S,
@@ -52,6 +54,7 @@ def test_a_neighbour_that_arrives_with_the_dip_is_the_first_suspect() -> None:
     assert (first.kind, first.job, first.server) == (Kind.NEIGHBOUR, "loud", HERE)
     assert first.title == "shuffle-88 on srv-0212"
     assert first.confidence > 0.8
+    assert first.share is not None
     assert first.share.low < first.share.value < first.share.high
     assert found.attribution.reference is Reference.BEFORE
     assert found.attribution.drop == pytest.approx(0.3, abs=0.02)
@@ -143,6 +146,61 @@ def test_missing_units_are_a_suspect_of_a_job_that_never_met_its_target() -> Non
     found = finding(case(speed, own=(holding("me", units=2),), wanted_units=4))
     assert found.suspects[0].kind is Kind.UNITS
     assert texts(found, is_for=True) == ["it holds 2 of the 4 units needed"]
+
+
+def waiting(level: float, waited_s: float, target_s: float, **values: Any) -> Case:
+    """A job that never met its target, at a constant log speed."""
+    values = {"predicted": (level, 0.1), "wait": Wait(waited_s, target_s), **values}
+    return replace_attainment(case(noisy(np.full(100, level)), **values))
+
+
+def replace_attainment(known: Case) -> Case:
+    return replace(known, reports=replace(known.reports, attainment=np.full(100, 0.5)))
+
+
+def test_a_job_that_started_after_its_target_is_late_because_of_its_wait() -> None:
+    known = waiting(-math.log(1080.0), 15_000.0, 1800.0, wanted_units=4)
+    found = finding(known)
+    (only,) = found.suspects
+    assert (only.kind, only.confidence, only.share, found.unknown) == (Kind.WAIT, 1.0, None, 0.0)
+    assert headline(found.attribution, found.suspects, found.unknown) == (
+        "It started 4.2 h after its submission, after its target had passed; its target is 30 min."
+    )
+    assert "all its work takes 18 min at this speed; its target is 30 min" in texts(
+        found, is_for=True
+    )
+    slow = finding(waiting(-math.log(3600.0), 15_000.0, 1800.0))
+    assert slow.suspects[0].kind is Kind.WAIT
+    assert texts(slow, is_for=False) == [
+        "all its work takes 60 min at this speed; its target is 30 min"
+    ]
+
+
+def test_a_wait_that_leaves_too_little_of_the_target_is_the_cause() -> None:
+    speed = -math.log(1080.0)
+    assert finding(waiting(speed, 900.0, 1800.0)).suspects[0].kind is Kind.WAIT
+    kept = finding(waiting(speed, 900.0, 1800.0, predicted=(speed + 0.5, 0.1)))
+    assert all(suspect.kind is not Kind.WAIT for suspect in kept.suspects)
+    too_slow = finding(waiting(-math.log(3600.0), 900.0, 1800.0))
+    assert all(suspect.kind is not Kind.WAIT for suspect in too_slow.suspects)
+
+
+def test_the_wait_of_a_job_that_was_at_target_is_not_the_cause() -> None:
+    found = finding(case(dropped(0.3), others=(loud(from_s=DIP_S),), wait=Wait(0.5, 1.0)))
+    assert found.suspects[0].job == "loud"
+
+
+def test_a_job_faster_than_predicted_lost_no_speed() -> None:
+    own = (holding("me", units=2),)
+    known = case(noisy(np.full(100, -0.2)), own=own, wanted_units=40, predicted=(-0.9, 0.5))
+    found = finding(known)
+    first = found.suspects[0]
+    assert (first.kind, first.share) == (Kind.UNITS, None)
+    assert texts(found, is_for=False) == ["no speed was lost"]
+    assert compared(found.attribution) == "100% faster than predicted without neighbours"
+    assert headline(found.attribution, found.suspects, found.unknown).startswith(
+        "100% faster than predicted without neighbours; most likely cause: fewer units than"
+    )
 
 
 def test_every_suspect_has_evidence_against_it() -> None:

@@ -47,6 +47,7 @@ class Kind(StrEnum):
     MIGRATION = "migration"
     PLATFORM = "platform"
     UNITS = "units"
+    WAIT = "wait"
     UNKNOWN = "unknown"
 
 

@@ -1,5 +1,6 @@
 """What is known about one job around a dip."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,25 @@ class Stall:
     units: int
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Cluster seconds from submission to the start of a job, and its target from submission."""
+
+    waited_s: float
+    target_s: float
+
+    @property
+    def log_needed(self) -> float:
+        """Logarithm of the speed that meets the target after the wait; infinite if none does."""
+        left_s = self.target_s - self.waited_s
+        return -math.log(left_s) if left_s > 0.0 else math.inf
+
+    @property
+    def log_needed_at_once(self) -> float:
+        """Logarithm of the speed that meets the target without the wait."""
+        return -math.log(self.target_s)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reports:
     """T reports of a job, oldest first.
@@ -75,8 +95,9 @@ class Case:
     tolerated : (N,) of its profile; None = no profile
     predicted : mean and standard deviation of the logarithm of its speed without neighbours, as
         predicted at placement; None = not predicted
-    wanted_units : size that its decision asked for; None = unknown
+    wanted_units : size that its target needs, held or not; None = unknown
     noise : standard deviation of the logarithm of one reading of its speed
+    wait : before its first start; None = it has no completion time, or was started again
     """
 
     reports: Reports
@@ -89,6 +110,7 @@ class Case:
     predicted: tuple[float, float] | None
     wanted_units: int | None
     noise: float
+    wait: Wait | None = None
 
     def own_units(self, at_s: Floats) -> Floats:
         """(T,) units that the job works on."""

@@ -8,6 +8,7 @@ import numpy as np
 from apps.execution.core.diagnosis.attribution import Attribution, attribute
 from apps.execution.core.diagnosis.case import Case
 from apps.execution.core.diagnosis.dips import Dip
+from apps.execution.core.diagnosis.late_start import is_wait_the_cause
 from apps.execution.core.diagnosis.phases import PhaseChange, phase_change
 from apps.execution.core.diagnosis.pressure import SourcePressure, source_pressure
 from apps.execution.core.diagnosis.suspects import (
@@ -16,6 +17,7 @@ from apps.execution.core.diagnosis.suspects import (
     Suspect,
     suspects,
     unknown_confidence,
+    wait_suspect,
 )
 from apps.inventory.core.snapshot import Bools
 
@@ -52,12 +54,15 @@ def diagnose(case: Case, dip: Dip, names: Names, *, is_service: bool) -> Finding
     pressure = source_pressure(case, before, at_dip)
     attribution = attribute(case, at_dip, before, phase, np.random.default_rng(SEED))
     scene = Scene(case, dip, at_dip, before, pressure, phase, names)
+    found, unknown = suspects(attribution, scene), unknown_confidence(attribution)
+    if case.wait is not None and is_wait_the_cause(case, before, attribution.now):
+        found, unknown = (wait_suspect(case.wait, attribution.now),), 0.0
     return Finding(
         at_dip=at_dip,
         before=before,
         pressure=pressure,
         phase=phase,
         attribution=attribution,
-        suspects=suspects(attribution, scene),
-        unknown=unknown_confidence(attribution),
+        suspects=found,
+        unknown=unknown,
     )

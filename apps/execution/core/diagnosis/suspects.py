@@ -15,7 +15,7 @@ from apps.execution.core.diagnosis.attribution import (
     Kind,
     Reference,
 )
-from apps.execution.core.diagnosis.case import Case
+from apps.execution.core.diagnosis.case import Case, Wait
 from apps.execution.core.diagnosis.dips import Dip
 from apps.execution.core.diagnosis.phases import PhaseChange
 from apps.execution.core.diagnosis.pressure import SourcePressure, server_pressure
@@ -62,7 +62,7 @@ class Suspect:
     ----------
     job, server : of a neighbour; ``job`` is a key
     confidence : probability that it is the largest cause, 0-1
-    share : of the lost speed that it explains, 0-1, with a 90 % interval
+    share : of the lost speed that it explains, 0-1, with a 90 % interval; None = no speed was lost
     """
 
     kind: Kind
@@ -70,7 +70,7 @@ class Suspect:
     job: str
     server: int | None
     confidence: float
-    share: Estimate
+    share: Estimate | None
     evidence: tuple[Evidence, ...]
 
 
@@ -98,6 +98,37 @@ def suspects(attribution: Attribution, scene: Scene) -> tuple[Suspect, ...]:
     return tuple(_suspect(one, attribution, scene) for one in shown[:MAX_SUSPECTS])
 
 
+def wait_suspect(wait: Wait, now: float) -> Suspect:
+    """Return the wait of a job as the cause of its miss.
+
+    Parameters
+    ----------
+    now : mean log speed at the dip
+    """
+    waited, target, run_s = span(wait.waited_s), span(wait.target_s), float(np.exp(-now))
+    is_enough = run_s <= wait.target_s
+    is_over = wait.waited_s >= wait.target_s
+    left = "after its target had passed" if is_over else "too late to meet it"
+    whole = f"all its work takes {span(run_s)} at this speed"
+    return Suspect(
+        kind=Kind.WAIT,
+        title="It waited too long for its start",
+        job="",
+        server=None,
+        confidence=1.0,
+        share=None,
+        evidence=(
+            Evidence(
+                True,
+                "timing",
+                f"it started {waited} after its submission, {left}; its target is {target}",
+            ),
+            Evidence(is_enough, "size", f"{whole}; its target is {target}"),
+            *((Evidence(False, "size", "none found"),) if is_enough else ()),
+        ),
+    )
+
+
 def unknown_confidence(attribution: Attribution) -> float:
     """Return the probability that no reported cause is the largest."""
     return next(c.confidence for c in attribution.contributions if c.column.kind is Kind.UNKNOWN)
@@ -114,12 +145,14 @@ def _suspect(one: Contribution, attribution: Attribution, scene: Scene) -> Suspe
         job=column.job,
         server=column.server,
         confidence=one.confidence,
-        share=one.share,
+        share=one.share if attribution.drop > 0.0 else None,
         evidence=tuple(evidence),
     )
 
 
 def _explains_too_little(one: Contribution, attribution: Attribution) -> Evidence:
+    if attribution.drop <= 0.0:
+        return Evidence(False, "size", "no speed was lost")
     low, high = one.share.low, one.share.high
     return Evidence(
         False,
@@ -308,9 +341,10 @@ def span(seconds: float) -> str:
 
 
 def _apart(log_loss: float) -> str:
-    """Return a loss of the log speed as "21 % slower"."""
-    share = 1.0 - float(np.exp(-abs(log_loss)))
-    return f"{share:.0%} {'slower' if log_loss > 0 else 'faster'}"
+    """Return a loss of the log speed as "21 % slower", a gain as "27 % faster"."""
+    if log_loss > 0.0:
+        return f"{-np.expm1(-log_loss):.0%} slower"
+    return f"{np.expm1(-log_loss):.0%} faster"
 
 
 def _plural(count: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from apps.execution.core.diagnosis.attribution import Attribution, Reference
+from apps.execution.core.diagnosis.attribution import Attribution, Kind, Reference
 from apps.execution.core.diagnosis.remedies import Remedy, RemedyKind
 from apps.execution.core.diagnosis.suspects import Names, Suspect, compared
 from apps.workloads.core.targets import CompletionTime, InstructionRate, Target, ThroughputLatency
@@ -16,9 +16,13 @@ NO_SPEED: Final = "Its reports during the dip give no speed, so there are no sus
 
 def headline(attribution: Attribution, suspects: tuple[Suspect, ...], unknown: float) -> str:
     """Return one sentence: the lost speed and the likeliest cause."""
+    if suspects and suspects[0].kind is Kind.WAIT:
+        text = suspects[0].evidence[0].text
+        return f"{text[:1].upper()}{text[1:]}."
     lost = compared(attribution)
     lost = lost[:1].upper() + lost[1:]
-    if attribution.reference is Reference.PREDICTION and attribution.drop <= 0.0:
+    is_fast = attribution.reference is Reference.PREDICTION and attribution.drop <= 0.0
+    if is_fast and not (suspects and suspects[0].kind is Kind.UNITS):
         return f"{lost}, but too slow for the target; no neighbour or migration explains that."
     if not suspects or unknown >= suspects[0].confidence:
         return f"{lost}; no reported cause explains it ({unknown:.0%} sure)."
