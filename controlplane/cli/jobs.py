@@ -97,6 +97,8 @@ def submit(client: BerthClient, args: Namespace) -> int:
     job = reply.body
     if reply.headers.get("idempotency-replayed") == "true":
         print_message("berth: this key was used before; no new job was created")
+    for text in job.get("warnings", ()):
+        print_message(f"warning: {text}")
     job_id = job["metadata"]["id"]
     if args.wait:
         job = _follow(

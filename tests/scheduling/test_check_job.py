@@ -216,12 +216,21 @@ def test_a_check_of_an_array_reports_the_problems_of_the_job_and_of_the_array(
     ]
 
 
-def test_a_check_warns_of_excluded_servers_that_do_not_exist(api: APIClient) -> None:
-    job = request_body() | {"constraints": {"excluded": ["a", "srv-a"]}}
-    assert api.post("/api/v1/checks/", job).json()["warnings"] == [
-        "There is no server 'srv-a' to exclude."
+@pytest.mark.parametrize("url", ["/api/v1/checks/", "/api/v1/jobs/"])
+def test_constraints_that_no_server_matches_get_a_warning(api: APIClient, url: str) -> None:
+    (server,) = Server.objects.all()
+    Server.objects.update(labels={"disk": "ssd"})
+    constraints = {
+        "excluded": ["a", "srv-a"],
+        "platforms": [server.platform.name, "zz"],
+        "labels": {"disk": "ssd", "gpu": "yes"},
+    }
+    assert api.post(url, request_body() | {"constraints": constraints}).json()["warnings"] == [
+        "No server has the platform 'zz'.",
+        "No server has the label gpu=yes.",
+        "There is no server 'srv-a' to exclude.",
     ]
-    assert api.post("/api/v1/checks/", request_body()).json()["warnings"] == []
+    assert api.post(url, request_body()).json()["warnings"] == []
 
 
 def test_a_dry_run_of_a_job_accepts_no_array_as_its_submission(api: APIClient) -> None:

@@ -15,6 +15,7 @@ from apps.accounts.models import Project
 from apps.accounts.services import create_user
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, held_if_free
+from apps.dashboard.core.formats import performance_text
 from apps.inventory.models import Server, ServerState
 from apps.inventory.services import set_server_state
 from apps.scheduling.core.starts.estimates import Queue, Starts, estimate_starts
@@ -228,7 +229,8 @@ def test_the_completion_time_of_a_job_that_waits_counts_the_wait(client: Client)
     assert found["low"] <= found["value"] <= found["high"]
     assert answer["probability_met"] == 1.0
     assert answer["feasible"] is True
-    assert title.startswith("1 unit is enough: 17 min ")
+    shown = performance_text("completion_time", found["value"])
+    assert title == f"1 unit is enough: {shown}, target 1 h 23 min"
 
 
 def test_a_job_that_starts_after_its_target_gets_a_later_one(client: Client) -> None:
@@ -240,7 +242,8 @@ def test_a_job_that_starts_after_its_target_gets_a_later_one(client: Client) -> 
     assert answer["predicted"]["value"] > answer["start"]["p50_seconds"]
     (suggestion,) = answer["suggestions"]
     assert suggestion["target"]["seconds"] > answer["predicted"]["high"]
-    assert title.startswith("No number of units is enough: 17 min ")
+    shown = performance_text("completion_time", answer["predicted"]["value"])
+    assert title == f"No number of units is enough: {shown} at best, target 8 min 20 s"
 
 
 def due(seconds: float) -> dict[str, Any]:

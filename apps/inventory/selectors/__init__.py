@@ -27,8 +27,8 @@ from apps.inventory.selectors.default_policy import (
 )
 from apps.inventory.selectors.frames import recorded_after, recorded_before
 from apps.inventory.selectors.servers import (
+    constraint_warnings,
     has_servers_with,
-    names_without_server,
     platforms,
     server_by,
     server_names,
@@ -61,6 +61,7 @@ __all__ = [
     "cluster_now",
     "cluster_time",
     "cluster_totals",
+    "constraint_warnings",
     "contradictions",
     "has_servers_with",
     "is_live",
@@ -71,7 +72,6 @@ __all__ = [
     "lock_cluster",
     "log_position",
     "map_layer",
-    "names_without_server",
     "newest_change",
     "platforms",
     "recorded_after",

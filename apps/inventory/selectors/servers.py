@@ -1,6 +1,6 @@
 """Servers, platforms and units: as arrays for agents, and as rows for the API."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import numpy as np
@@ -109,10 +109,22 @@ def server_names(ids: Iterable[int]) -> dict[int, str]:
     return dict(Server.objects.filter(pk__in=set(ids)).values_list("id", "name"))
 
 
-def names_without_server(names: Collection[str]) -> list[str]:
-    """Return the names that no server has, in their order."""
-    known = set(Server.objects.filter(name__in=names).values_list("name", flat=True))
-    return [name for name in names if name not in known]
+def constraint_warnings(
+    platforms: Collection[str], labels: Mapping[str, str], excluded: Collection[str]
+) -> list[str]:
+    """Return a sentence for each platform, label and excluded server that no server has."""
+    servers = Server.objects
+    of = set(servers.filter(platform__name__in=platforms).values_list("platform__name", flat=True))
+    named = set(servers.filter(name__in=excluded).values_list("name", flat=True))
+    return [
+        *(f"No server has the platform {name!r}." for name in platforms if name not in of),
+        *(
+            f"No server has the label {key}={value}."
+            for key, value in labels.items()
+            if not servers.filter(labels__contains={key: value}).exists()
+        ),
+        *(f"There is no server {name!r} to exclude." for name in excluded if name not in named),
+    ]
 
 
 def units() -> QuerySet[ResourceUnit]:

@@ -10,7 +10,6 @@ from rest_framework.response import Response
 from apps.accounts.api.permissions import principal_of
 from apps.common.api.queries import read, read_flag
 from apps.common.api.views import ApiView
-from apps.inventory.selectors import names_without_server
 from apps.scheduling.api.check_serializers import (
     CheckRequestSerializer,
     CheckSerializer,
@@ -19,8 +18,13 @@ from apps.scheduling.api.check_serializers import (
 from apps.scheduling.core.start_of_check import from_start
 from apps.scheduling.services import check_job, check_start
 from apps.workloads.api.job_views import MAX_BODY_BYTES, JobList
-from apps.workloads.api.serializers import JobRequestSerializer, JobSerializer
-from apps.workloads.api.submission import caller_as_user, choose_project, parse_array_job
+from apps.workloads.api.serializers import JobRequestSerializer, SubmittedJobSerializer
+from apps.workloads.api.submission import (
+    caller_as_user,
+    choose_project,
+    parse_array_job,
+    submission_warnings,
+)
 from apps.workloads.core.arrays import ArraySpec
 from apps.workloads.core.spec import JobSpec, parse_job
 from apps.workloads.selectors import job_limits
@@ -37,8 +41,7 @@ def dry_run(request: Request, spec: JobSpec, array: ArraySpec | None = None) -> 
     start = check_start(spec, result, project=project.pk)
     result = from_start(spec, result, start)
     members = None if array is None else len(array.indexes)
-    missing = names_without_server(spec.constraints.excluded)
-    warnings = [f"There is no server {name!r} to exclude." for name in missing]
+    warnings = submission_warnings(spec)
     return Response(represent_check(result, start, members=members, warnings=warnings))
 
 
@@ -72,7 +75,7 @@ class JobListOrCheck(JobList):
 
     @extend_schema(
         request=JobRequestSerializer,
-        responses={201: JobSerializer, 200: CheckSerializer},
+        responses={201: SubmittedJobSerializer, 200: CheckSerializer},
         parameters=[OpenApiParameter("dry_run", bool, description="Only predict the outcome.")],
     )
     def post(self, request: Request) -> Response:

@@ -268,11 +268,12 @@ def _infeasible(spec: JobSpec, sized: Infeasible, snapshot: Snapshot) -> DryRunR
             platforms=(sized.platform,) if sized.platform else (),
             snapshot=snapshot.sequence,
         )
+    verdict = "The target cannot be met" if sized.platform else "The job cannot start"
     return DryRunResult(
         outcome="infeasible",
         feasible=False,
         reason="InfeasibleTarget" if sized.platform else "NoMatchingServer",
-        summary=f"The target cannot be met: {sized.suggestion}.{best}",
+        summary=f"{verdict}: {sized.suggestion}.{best}",
         units=sized.units or None,
         platforms=(sized.platform,) if sized.platform else (),
         predicted=_finite(sized.best),

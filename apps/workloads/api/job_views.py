@@ -53,8 +53,14 @@ from apps.workloads.api.serializers import (
     JobPatchSerializer,
     JobRequestSerializer,
     JobSerializer,
+    SubmittedJobSerializer,
 )
-from apps.workloads.api.submission import caller_as_user, choose_project, job_url
+from apps.workloads.api.submission import (
+    caller_as_user,
+    choose_project,
+    job_url,
+    submission_warnings,
+)
 from apps.workloads.core.lifecycle import JobState
 from apps.workloads.core.reasons import Reason
 from apps.workloads.core.spec import parse_changes, parse_job
@@ -158,7 +164,7 @@ class JobList(ListView):
         """JSON that identifies a job."""
         return represent_job_briefly(row)
 
-    @extend_schema(request=JobRequestSerializer, responses={201: JobSerializer})
+    @extend_schema(request=JobRequestSerializer, responses={201: SubmittedJobSerializer})
     def post(self, request: Request) -> Response:
         """Submit a job. Once this responds, the job is stored and survives a server failure."""
         principal = principal_of(request)
@@ -174,7 +180,8 @@ class JobList(ListView):
                 correlation_id=current_request_id(),
             )
             notify_agents()
-            return KeyedResponse(201, job_url(job.pk), represent_job(job))
+            body = {**represent_job(job), "warnings": submission_warnings(spec)}
+            return KeyedResponse(201, job_url(job.pk), body)
 
         return once(request, request.data, submit)
 

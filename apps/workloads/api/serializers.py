@@ -164,6 +164,14 @@ class JobSerializer(serializers.Serializer[Any]):
     status = JobStatusSerializer()
 
 
+class SubmittedJobSerializer(JobSerializer):
+    """A job that was just submitted."""
+
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="What is accepted, but matches no server."
+    )
+
+
 class ExpectSerializer(serializers.Serializer[Any]):
     """Expected number of jobs."""
 

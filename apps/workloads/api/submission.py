@@ -14,6 +14,7 @@ from apps.accounts.selectors import archived_projects
 from apps.common.api.problems import ProblemError
 from apps.common.core.errors import FieldProblem, InvalidInputError
 from apps.common.core.problem_codes import ProblemCode
+from apps.inventory.selectors import constraint_warnings
 from apps.workloads.core.addresses import without_address
 from apps.workloads.core.archives import DIGEST
 from apps.workloads.core.arrays import ArraySpec, parse_array
@@ -72,6 +73,12 @@ def _only_project(principal: Principal, at: str) -> Project:
 
 def _names(projects: Mapping[UUID, tuple[str, Role]]) -> str:
     return ", ".join(sorted(name for name, _ in projects.values()))
+
+
+def submission_warnings(spec: JobSpec) -> list[str]:
+    """Return a sentence for each constraint that no server of the cluster matches."""
+    constraints = spec.constraints
+    return constraint_warnings(constraints.platforms, constraints.labels, constraints.excluded)
 
 
 def caller_as_user(principal: Principal) -> User:

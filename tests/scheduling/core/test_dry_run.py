@@ -93,6 +93,10 @@ def test_a_job_waits_if_the_cluster_is_full() -> None:
 
 
 def test_constraints_without_a_matching_server_are_infeasible() -> None:
+    nowhere, target = {"platforms": ["zz"]}, {"kind": "best_effort"}
+    missing = checked(profile(bytes_rate=1e8), constraints=nowhere, target=target)
+    assert missing.reason == "NoMatchingServer"
+    assert missing.summary == "The job cannot start: allow a platform that the cluster has."
     answer = checked(profile(bytes_rate=1e8), constraints={"labels": {"gpu": "yes"}})
     assert (answer.outcome, answer.reason) == ("infeasible", "NoMatchingServer")
 
