@@ -10,6 +10,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Membership
 from apps.dashboard.core.labels import start_text
 from apps.dashboard.core.queue_rows import QueueFilter, queue_page
+from apps.dashboard.selectors.job_facts import job_header
 from apps.inventory.models import Cluster
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState, Reservation, StartEstimate
@@ -75,6 +76,22 @@ def test_a_queue_counts_the_jobs_without_a_prediction(as_operator: Client) -> No
     assert "<b>2</b> of 3 have no prediction yet" in page(as_operator)
     StartEstimate.objects.update(p50_s=None)
     assert "their start cannot be predicted yet" in page(as_operator)
+
+
+def test_a_job_that_no_server_matches_has_no_start_and_no_wait(as_operator: Client) -> None:
+    estimated("soon", 60.0, 120.0)
+    lost = estimated("lost", None, None)
+    reason = "NoMatchingServer"
+    Job.objects.filter(pk=lost.pk).update(queued_s=0.0, submitted_s=0.0, reason_code=reason)
+    shown = page(as_operator)
+    assert "have no prediction" not in shown
+    assert "has no prediction" not in shown
+    assert "<b>1</b> of them matches no server and starts only if the request or" in shown
+    assert "<b>only if its request or the cluster changes</b>" in shown
+    oldest = shown[shown.index("Oldest wait") :]
+    assert f'<a href="/jobs/{lost.pk}/">' not in oldest[: oldest.index("</div>")]
+    lost.refresh_from_db()
+    assert job_header(lost, now_s=NOW_S).start == "only if its request or the cluster changes"
 
 
 def test_jobs_of_equal_requests_are_one_row_that_lists_them(as_operator: Client) -> None:

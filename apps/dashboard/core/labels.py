@@ -90,6 +90,9 @@ def class_text(kind: str) -> str:
     return f"{TARGET_KINDS.get(target, target)}, {size}"
 
 
+ONLY_IF_CHANGED: Final = "only if its request or the cluster changes"
+
+
 def start_text(p50_s: float | None, p90_s: float | None, ahead: int) -> str:
     """Return a predicted start in words, e.g. "in 3 min to 7 min (p50 to p90), after 2 jobs"."""
     behind = f", after {formats.plural(ahead, 'job')}" if ahead else ""

@@ -48,6 +48,11 @@ class QueueRow:
         return f"{units}{', gang' if is_gang else ''}"
 
     @property
+    def is_unmatched(self) -> bool:
+        """Whether no server matches its request: it has no start, however long it waits."""
+        return self.first.reason == Reason.NO_MATCHING_SERVER
+
+    @property
     def why(self) -> str:
         """The reason in a few words."""
         return labels.reason_text(self.first.reason)
@@ -56,7 +61,7 @@ class QueueRow:
     def position(self) -> str:
         """Number of jobs that are predicted to start before it, in words."""
         ahead = self.first.ahead
-        if ahead is None:
+        if ahead is None or self.is_unmatched:
             return ""
         if ahead:
             return f"after {formats.plural(ahead, 'job')}"
@@ -65,7 +70,7 @@ class QueueRow:
     @property
     def start(self) -> str:
         """The p50 in words."""
-        return _start(self.start_s)
+        return labels.ONLY_IF_CHANGED if self.is_unmatched else _start(self.start_s)
 
     @property
     def latest(self) -> str:
@@ -99,8 +104,9 @@ class QueuePage:
     held : jobs that match and are held, by a user or by their array; not part of the other numbers
     shapes : different requests; the held members of an array are one
     start_s, latest_s : medians of the p50 and p90; None = no estimate, or none of half the jobs
-    unpredicted : jobs without a p50
-    oldest_s : cluster seconds that the oldest job has waited
+    unpredicted : jobs without a p50 that servers match
+    unmatched : jobs that no server matches
+    oldest, oldest_s : job that waits longest of those that servers match, and cluster seconds
     reasons, projects : of all visible jobs, with the number of jobs
     hidden, hidden_jobs : rows that are not shown, and jobs of the request that is listed
     is_cut : whether more jobs match than were read
@@ -115,6 +121,7 @@ class QueuePage:
     start_s: float | None
     latest_s: float | None
     unpredicted: int
+    unmatched: int
     oldest: WaitingJob | None
     oldest_s: float
     reasons: tuple[tuple[str, str, int], ...]
@@ -167,7 +174,8 @@ def queue_page(
     shown = [row for group in rows[:MAX_ROWS] for row in _with_members(group, by, now_s)]
     every = [_row((job,), now_s) for job in chosen if not job.is_held]
     starts = [at for row in shown for at in (row.start_s, row.latest_s) if at is not None]
-    oldest = every[0] if every else None
+    matched = [row for row in every if not row.is_unmatched]
+    oldest = matched[0] if matched else None
     return QueuePage(
         rows=tuple(shown),
         axis_s=next((axis for axis in AXES_S if axis >= max(starts, default=0.0)), AXES_S[-1]),
@@ -177,7 +185,8 @@ def queue_page(
         units=sum(row.first.units or 0 for row in every),
         start_s=_median([row.start_s for row in every]),
         latest_s=_median([row.latest_s for row in every]),
-        unpredicted=sum(row.start_s is None for row in every),
+        unpredicted=sum(row.start_s is None for row in matched),
+        unmatched=len(every) - len(matched),
         oldest=None if oldest is None else oldest.first,
         oldest_s=0.0 if oldest is None else oldest.waited_s,
         reasons=_reasons(counts),

@@ -320,6 +320,8 @@ def _earlier_run(job: Job) -> EarlierRun | None:
 
 
 def _predicted_start(job: Job, now_s: float) -> str:
+    if job.reason_code == Reason.NO_MATCHING_SERVER:
+        return labels.ONLY_IF_CHANGED
     found = current_estimate(job)
     if found is None:
         return ""
