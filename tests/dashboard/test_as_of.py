@@ -50,11 +50,21 @@ def figure(client: Client, name: str, **query: Any) -> Any:
     return json.loads(client.get(reverse("figure", args=[name]), query).content)
 
 
+def test_the_headline_of_the_past_counts_the_jobs_of_its_chart(recorded: Client) -> None:
+    at = timezone.now() - timedelta(days=1)
+    for ratio in (1.2, 0.9, 1.1):
+        factories.job(
+            state="succeeded", attainment=ratio, finished_s=THEN_S - 10.0, finished_at=at
+        )
+    page = recorded.get("/", {"at": THEN_S}).content.decode()
+    assert "<b>2</b> of <b>3</b> jobs with a target that succeeded met it in the" in page
+    assert ", n = 3 that succeeded in the" in figure(recorded, "attainment", at=THEN_S)["sub"]
+
+
 def test_the_overview_shows_the_recorded_numbers(recorded: Client) -> None:
     page = recorded.get("/", {"at": THEN_S}).content.decode()
     assert "<b>As of <time" in page
     assert "day 1, 01:00" in page
-    assert "<b>2</b> of <b>3</b> jobs with a target met it" in page
     assert "20.0<span" in page  # CPU used
     assert "of 8 units; 25.0 % allocated" in page
     assert "Back to now" in page
@@ -139,7 +149,7 @@ def test_attainment_then_is_that_of_jobs_that_had_ended(recorded: Client) -> Non
         )
     then = figure(recorded, "attainment", at=THEN_S)
     assert then["title"] == "The only job with a target meets it"
-    assert "n = 1 that ended in the 24 h before" in then["sub"]
+    assert "n = 1 that succeeded in the 24 h before" in then["sub"]
 
 
 def test_a_moment_before_the_first_frame_shows_no_numbers(recorded: Client) -> None:

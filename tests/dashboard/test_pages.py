@@ -82,7 +82,8 @@ def test_the_overview_counts_jobs_that_meet_their_target(as_operator: Client) ->
     factories.job(state="running", attainment=1.2)
     factories.job(state="running", attainment=0.8)
     page = as_operator.get("/").content.decode()
-    assert "<b>1</b> of <b>2</b> jobs with a target meet it." in page
+    assert "<b>1</b> of <b>2</b> jobs with a target that run or succeeded meet it." in page
+    assert "n = 2; without failed and waiting jobs" in page
 
 
 def test_the_overview_tells_members_that_its_numbers_are_of_all_projects(client: Client) -> None:

@@ -18,15 +18,11 @@ class ClusterMoment:
     ----------
     jobs : by state
     waiting : waiting jobs by reason code; recorded moments only
-    met, measured : running jobs that meet their target, and those with a measurement; recorded
-        moments only
     """
 
     usage: UsageTotals
     jobs: Mapping[str, int]
     waiting: Mapping[str, int]
-    met: int = 0
-    measured: int = 0
 
     def jobs_in(self, states: Iterable[str]) -> int:
         """Return the number of jobs in any of the states."""
@@ -41,7 +37,6 @@ def cluster_moment(span: TimeRange) -> ClusterMoment:
     if frame is None:
         nothing = float("nan")
         return ClusterMoment(UsageTotals(0, 0, 0, 0, nothing, nothing, 0.0), {}, {})
-    targets = frame.facts.get("targets") or {}
     return ClusterMoment(
         UsageTotals(
             servers=frame.servers,
@@ -54,8 +49,6 @@ def cluster_moment(span: TimeRange) -> ClusterMoment:
         ),
         jobs=frame.facts.get("jobs") or {},
         waiting=frame.facts.get("waiting") or {},
-        met=targets.get("met", 0),
-        measured=targets.get("measured", 0),
     )
 
 

@@ -45,7 +45,7 @@ class HeadlineFigure:
 
 @dataclass(frozen=True, slots=True)
 class TargetCounts:
-    """Counts for the sentence under the title."""
+    """Counts for the sentence under the title: of targets, those of the attainment chart."""
 
     met: int
     jobs: int
@@ -68,8 +68,8 @@ def summary(span: TimeRange) -> Summary:
     measured = attainment(span)
     moment = cluster_moment(span)
     verdict = TargetCounts(
-        met=measured.jobs - measured.missed + moment.met,
-        jobs=measured.jobs + moment.measured,
+        met=measured.jobs - measured.missed,
+        jobs=measured.jobs,
         waiting=moment.jobs_in(WAITING_STATES),
         running=moment.jobs_in([JobState.RUNNING]),
     )
@@ -91,7 +91,8 @@ def _targets(counts: TargetCounts, past: History) -> HeadlineFigure:
     low, high = wilson(counts.met, counts.jobs)
     share = 100 * counts.met / counts.jobs if counts.jobs else float("nan")
     note = (
-        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {formats.thousands(counts.jobs)}"
+        f"{100 * low:.1f}–{100 * high:.1f} (95 %), n = {formats.thousands(counts.jobs)}; "
+        "without failed and waiting jobs"
         if counts.jobs
         else "no job with a target measured yet"
     )
@@ -194,7 +195,7 @@ def attainment(span: TimeRange) -> Attainment:
     For an earlier moment, of the jobs that ended before it: what ran then is not recorded by job.
     """
     if span.is_past:
-        return _attainment(_ended_before(span), f"that ended in the {span.label} before")
+        return _attainment(_ended_before(span), f"that succeeded in the {span.label} before")
     running = list(
         Job.objects.filter(state=JobState.RUNNING, attainment__isnull=False).values_list(
             "target_kind", "attainment"
@@ -210,7 +211,7 @@ def attainment(span: TimeRange) -> Attainment:
         for kind, value, end in ended
         if value is not None and end is not None and end >= span.first_s
     ]
-    return _attainment(rows, f"in the last {span.label}")
+    return _attainment(rows, f"that run or succeeded in the last {span.label}")
 
 
 def _ended_before(span: TimeRange) -> list[tuple[str, float]]:
