@@ -9,12 +9,12 @@ Source: Paragon §4 (P10-P12).
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from apps.inventory.core.snapshot import Bools, Floats, Ints, Snapshot, Topology
+from apps.scheduling.core.admission.arrivals import Arrivals
 from apps.scheduling.core.admission.busy_time import BusyTime, chance_free, fit
 from apps.scheduling.core.admission.free_units import FreeUnits
 from apps.scheduling.core.admission.history import MIN_SPAN_S, observed_s, rate
@@ -38,84 +38,14 @@ from apps.scheduling.core.admission.types import (
     Delayed,
     QueueState,
 )
+from apps.scheduling.core.admission.waiting import Needs, WaitingJob
 from apps.scheduling.core.batch_state import TopologyFacts, count_free_units
 from apps.scheduling.core.types import RefusalReason, Within
 
 LOSS: Final = 0.05  # of the run time, which waiting and interference together may cost
 TIMES: Final = np.arange(1, 41) / 40.0  # shares of the slack at which a switch is considered
 SAMPLES: Final = 512  # busy times of each pool that are kept
-BIN_S: Final = 60.0  # arrivals are counted by the minute
 MAX_JOINED: Final = 2048  # admitted jobs that are remembered, the newest
-
-
-class _Needs(NamedTuple):
-    """What the units of a waiting job must have, and its priority.
-
-    ``together`` : units that must be on one server
-    """
-
-    priority: int
-    platforms: frozenset[str] | None
-    labels: frozenset[str]
-    excluded: frozenset[int]
-    unit: tuple[float, ...]
-    together: int
-
-    @classmethod
-    def of(cls, each: Applicant) -> "_Needs":
-        """Return the needs of a job."""
-        request = each.request
-        unit = request.unit_memory_bytes, request.unit_network_bps, request.unit_storage_bytes
-        together = request.units if request.locality is Within.SERVER else 1
-        sets = request.platforms, request.labels, request.excluded
-        return cls(each.priority, *sets, unit, together)
-
-    @classmethod
-    def read(cls, row: Sequence[Any]) -> "_Needs":
-        """Read the result of `as_json`."""
-        priority, platforms, labels, excluded, unit, together = row
-        allowed = None if platforms is None else frozenset(platforms)
-        return cls(
-            priority, allowed, frozenset(labels), frozenset(excluded), tuple(unit), together
-        )
-
-    def as_json(self) -> list[Any]:
-        """Return values of JSON."""
-        platforms = None if self.platforms is None else sorted(self.platforms)
-        sets = platforms, sorted(self.labels), sorted(self.excluded)
-        return [self.priority, *sets, list(self.unit), self.together]
-
-    def are_met_by(self, other: "_Needs") -> bool:
-        """Whether all units that another job may use suit this one."""
-        if self.platforms is not None and (
-            other.platforms is None or not other.platforms <= self.platforms
-        ):
-            return False
-        return (
-            self.labels <= other.labels
-            and self.excluded <= other.excluded
-            and all(own <= more for own, more in zip(self.unit, other.unit, strict=True))
-            and self.together <= other.together
-        )
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A job in the queue of a class, which ``run_s`` orders.
-
-    ``needs`` : None if an older release stored it
-    """
-
-    number: int
-    units: int
-    run_s: float
-    seen_s: float
-    needs: _Needs | None = None
-
-    @property
-    def order(self) -> tuple[int, float]:
-        """Place in the queue: of higher priority, then shorter."""
-        return 0 if self.needs is None else -self.needs.priority, self.run_s
 
 
 class _Joined(NamedTuple):
@@ -134,7 +64,7 @@ class _View(NamedTuple):
     free: FreeUnits
     pools: Ints
     taken: Ints
-    queues: Sequence[Sequence[_Waiting]]
+    queues: Sequence[Sequence[WaitingJob]]
 
     def left(self, each: Applicant, number: int, free: int) -> int:
         """Return the free units of a class that a job may take: not those of the jobs before it.
@@ -142,7 +72,7 @@ class _View(NamedTuple):
         Each of these takes what it needs, if that is free, as if it were in the batch. Those with
         needs that other units may not meet, such as a platform, are left out.
         """
-        needs = _Needs.of(each)
+        needs = Needs.of(each)
         for other in self.queues[number]:
             if free < each.request.units or other.order >= (-each.priority, each.run_s):
                 break
@@ -158,73 +88,6 @@ class _Option(NamedTuple):
     after_s: float
 
 
-@dataclass(slots=True, eq=False)
-class _Units:
-    """(C,) units that arrived in classes, and (C, C) those diverted from a class to another."""
-
-    arrived: Floats = field(default_factory=lambda: np.zeros(CLASSES))
-    diverted: Floats = field(default_factory=lambda: np.zeros((CLASSES, CLASSES)))
-
-
-@dataclass(slots=True, eq=False)
-class _Counts:
-    """Units that arrived in, and were diverted between, classes, by the minute.
-
-    ``begun_s`` : when the counts began
-    ``bins`` : by the start of the minute
-    ``total`` : their sum
-    """
-
-    begun_s: float = math.inf
-    bins: dict[float, _Units] = field(default_factory=dict)
-    total: _Units = field(default_factory=_Units)
-
-    def arrive(self, at_s: float, number: int, units: int) -> None:
-        """Count the units of a job that arrives in a class."""
-        for each in (self._bin(at_s), self.total):
-            each.arrived[number] += units
-
-    def divert(self, at_s: float, number: int, to: int, units: int) -> None:
-        """Count the units of a job that joins another class than its own."""
-        for each in (self._bin(at_s), self.total):
-            each.diverted[number, to] += units
-
-    def forget(self, before_s: float) -> None:
-        """Forget the minutes before the one of a time."""
-        for start_s in [each for each in self.bins if each < _minute(before_s)]:
-            gone = self.bins.pop(start_s)
-            self.total.arrived -= gone.arrived
-            self.total.diverted -= gone.diverted
-
-    def observed_s(self, now_s: float, window_s: float) -> float | None:
-        """Return the time that was counted: a window that begins with a full minute."""
-        return observed_s(self.begun_s, now_s, now_s - _minute(now_s - window_s))
-
-    def arrivals(self) -> list[tuple[float, int, int]]:
-        """Return minute, class and units."""
-        return [
-            (start_s, number, int(each.arrived[number]))
-            for start_s, each in self.bins.items()
-            for number in np.flatnonzero(each.arrived).tolist()
-        ]
-
-    def diversions(self) -> list[tuple[float, int, int, int]]:
-        """Return minute, class, class that is joined instead, and units."""
-        return [
-            (start_s, number, to, int(each.diverted[number, to]))
-            for start_s, each in self.bins.items()
-            for number, to in np.argwhere(each.diverted).tolist()
-        ]
-
-    def _bin(self, at_s: float) -> _Units:
-        return self.bins.setdefault(_minute(at_s), _Units())
-
-
-def _minute(at_s: float) -> float:
-    """Return the start of the minute of a time."""
-    return math.floor(at_s / BIN_S) * BIN_S
-
-
 class ArqAdmission:
     """ARQ: ten queues, and pools in proportion to the demand of their classes."""
 
@@ -237,9 +100,9 @@ class ArqAdmission:
         self._pool: Ints = np.zeros(0, dtype=np.int64)  # (U,) pool in which it was taken
         self._busy: list[deque[tuple[float, float]]] = []  # end and length, by pool
         self._begun_s = math.inf  # when the busy times began
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, WaitingJob] = {}
         self._joined: dict[str, _Joined] = {}  # a policy may refuse them: they come again
-        self._counts = _Counts()
+        self._counts = Arrivals()
 
     def note_freed(self, snapshot: Snapshot, units: Ints, now_s: float) -> None:
         """Note units (indices) after they were freed; others may hold some of them already."""
@@ -306,9 +169,9 @@ class ArqAdmission:
 
     def recall(self, memory: Mapping[str, Any], snapshot: Snapshot) -> None:
         """Continue from what `memory` returned; without busy times if the servers changed."""
-        self._waiting = {job: _Waiting(*each) for job, each in memory["waiting"].items()}
+        self._waiting = {job: WaitingJob(*each) for job, each in memory["waiting"].items()}
         for job, row in memory.get("needs", {}).items():  # older releases stored none
-            self._waiting[job].needs = _Needs.read(row)
+            self._waiting[job].needs = Needs.read(row)
         self._joined = {job: _Joined(*each) for job, each in memory["joined"].items()}
         self._counts.begun_s = memory["counted_from_s"]
         for at_s, number, units in memory["arrived"]:  # older releases stored each job
@@ -369,8 +232,8 @@ class ArqAdmission:
         if to != number and (joined is None or joined.number != to):
             self._counts.divert(now_s, number, to, request.units)
         if isinstance(verdict, Delayed):
-            needs = _Needs.of(each)
-            self._waiting[request.job] = _Waiting(to, request.units, each.run_s, now_s, needs)
+            needs = Needs.of(each)
+            self._waiting[request.job] = WaitingJob(to, request.units, each.run_s, now_s, needs)
             return verdict
         self._waiting.pop(request.job, None)
         self._joined[request.job] = _Joined(to, now_s)
@@ -443,9 +306,9 @@ class ArqAdmission:
             if waiting.number == number and job != each.request.job and waiting.order < order
         )
 
-    def _queues(self, *, without: Collection[str]) -> list[list[_Waiting]]:
+    def _queues(self, *, without: Collection[str]) -> list[list[WaitingJob]]:
         """Return the waiting jobs by class, in order, without some of them."""
-        found: list[list[_Waiting]] = [[] for _ in range(CLASSES)]
+        found: list[list[WaitingJob]] = [[] for _ in range(CLASSES)]
         for job, each in self._waiting.items():
             if job not in without:
                 found[each.number].append(each)
