@@ -37,7 +37,7 @@ def test_an_array_becomes_jobs_with_an_index_each(api: APIClient) -> None:
     assert [job["status"]["held"] for job in jobs] == [False, False, False, True]
     reason = jobs[3]["status"]["reason"]
     assert (reason["code"], reason["tier"]) == ("WaitingForArray", 2)
-    assert "earlier member of its array" in reason["sentence"]
+    assert "as many members of its array as its limit allows" in reason["sentence"]
 
 
 def test_a_job_outside_arrays_names_none(api: APIClient) -> None:

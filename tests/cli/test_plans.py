@@ -117,7 +117,7 @@ def test_a_plan_is_shown_with_its_migrations(berth: Berth, servers: list[Server]
     proposed(servers)
     code, out, _ = berth("plan", "show", "p-0001")
     assert code == Exit.OK
-    assert ["power,", "W", "300", "200"] in rows(out)
+    assert ["modelled", "power,", "W", "300", "200"] in rows(out)
     assert [line.split()[:7] for line in out.splitlines()[-2:]] == [
         ["1", "empty", "s0", "one", "s0", "s2", "2"],
         ["2", "empty", "s0", "stays", "s2", "s0", "1"],

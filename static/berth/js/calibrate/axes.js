@@ -1,5 +1,4 @@
-/* Parallel coordinates: a line per placement over all measures. A range on an axis dims the placements outside, here, on
-   the screens and in the table. Ranges are stored in the address. */
+/* Parallel coordinates: a line per placement. A range on an axis dims the others everywhere; the address stores it. */
 
 import { byId, css, element, svgElement } from "../dom.js";
 import { counted, grouped, tickLabel } from "../format.js";

@@ -1,5 +1,4 @@
-/* Bounds on objectives, beside the picks: at least or at most a value (ε-constraint). A number under the title and a
-   draggable edge on the plots set the same bound; placements outside are dimmed and their region is hatched. */
+/* Bounds on objectives (ε-constraint): a number under the title and a draggable edge on the plots set the same bound. */
 import { byId, element, svgElement } from "../dom.js";
 import { grouped } from "../format.js";
 import { loadUsed } from "./front_versions.js";

@@ -216,7 +216,7 @@ function buttonBox(text, work) {
   return box;
 }
 
-/* Picks that no weights can return, with possible actions. This is common; it is a warning only if the solver result is
+/* Picks that no weights can return, with actions. A warning only if the solver result is
    outside the picks. */
 function unreachableItem(points, position) {
   const { title, detail } = unreachableText(points);

@@ -37,16 +37,14 @@ function validityText(coverage) {
   return measured ? `, which the mix did not reach in ${duration(measured)}` : "";
 }
 
-/* A version is written when the search finds something; the generations after it found nothing better. */
 export function versionText(version, { history, versions }) {
   const { generations, points, hypervolume, is_exact: isExact } = version;
   const last = history.at(-1);
-  const isCurrent = version === versions.at(-1) && last?.points === points && last?.hypervolume === hypervolume;
+  const isCurrent = version === versions.at(-1) && last?.hypervolume === hypervolume;
   const all = isCurrent ? Math.max(generations, last.generation) : generations;
-  const parts = [counted(all, "generation"), counted(points, "placement"), volumeText(hypervolume)];
-  if (all > generations) parts.push(`nothing better since generation ${grouped(generations)}`);
-  if (isExact) parts.push("proven complete");
-  return parts.join(", ");
+  const better = all > generations ? `, nothing better since generation ${grouped(generations)}` : "";
+  const exact = isExact ? ", proven complete" : "";
+  return `${counted(all, "generation")}, ${counted(points, "placement")}, ${volumeText(hypervolume)}${better}${exact}`;
 }
 
 function showVersions() {

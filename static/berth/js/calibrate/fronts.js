@@ -104,7 +104,7 @@ async function loadFront() {
     throw new ApiError(404, {
       title: "This front was deleted",
       detail:
-        "Fronts without a saved preference set are deleted some weeks after their search. These placements can no longer be saved.",
+        "Fronts without a saved preference set are deleted after some weeks. These placements can no longer be saved.",
     });
   }
 }

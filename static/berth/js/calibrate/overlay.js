@@ -60,7 +60,7 @@ function drawBounded(frame, [x, y]) {
   svgElement("path", { d: STAR, transform: `translate(${x} ${y})`, class: "star bounded" }, frame.picks);
 }
 
-/* Unreachable picks that deserve a ring: only if the result is outside the picks, and not if they are the majority. */
+/* Unreachable picks with a ring: only if the result is outside the picks, and if they are a minority. */
 function unreachablePicks(picks) {
   const { position, unreachable } = model.checked ?? {};
   return new Set(position === "outside" && 2 * unreachable.length <= picks.length ? unreachable : []);

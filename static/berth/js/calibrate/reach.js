@@ -1,6 +1,6 @@
 /* What migrations that pay reach from the present cluster: the curve over their number, and a slider on it.
 
-   Every position of the slider is a number of whole bundles, as a worker measured it; nothing is interpolated. */
+   A position of the slider is a number of whole bundles, as a worker measured it. */
 import { byId, svgElement } from "../dom.js";
 import { counted, duration, grouped, percent, ticks } from "../format.js";
 import { mayChange, model, publish, subscribe, updateAddress } from "./model.js";

@@ -164,7 +164,8 @@ def test_the_snapshots_of_different_copies_are_not_confused() -> None:
 def test_the_best_units_are_found_in_every_group_of_blocks(
     application: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking_leaders, "most", lambda _: 2)  # too few: the blocks are searched
+    # too few: the blocks are searched
+    monkeypatch.setattr(ranking_leaders, "max_leaders", lambda _: 2)
     group = ranking_search.GROUP * expected.BLOCK
     cluster = topology((3,) * (group + 5 * expected.BLOCK))
     rng = np.random.default_rng(application)

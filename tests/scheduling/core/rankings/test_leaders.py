@@ -105,7 +105,7 @@ def test_decisions_are_those_of_all_servers_whatever_the_number_of_leaders(
 ) -> None:
     store, held = filled(share)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ranking_leaders, "most", lambda _: places)
+        patched.setattr(ranking_leaders, "max_leaders", lambda _: places)
         live = FusedExpected()
         for number, (applications, ending, server) in enumerate(turns):
             batch = [asked(application, number) for application in applications]
@@ -127,7 +127,7 @@ def test_decisions_are_those_of_all_servers_whatever_the_number_of_leaders(
 
 
 def test_few_leaders_are_enough_on_a_busy_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking_leaders, "most", lambda _: 40)
+    monkeypatch.setattr(ranking_leaders, "max_leaders", lambda _: 40)
     store, _ = filled(0.8)
     live = FusedExpected()
     live.place(store.view(), [asked(0, 0)], np.random.default_rng(1))
@@ -142,7 +142,7 @@ def test_few_leaders_are_enough_on_a_busy_cluster(monkeypatch: pytest.MonkeyPatc
 def test_leaders_are_given_up_for_longer_and_longer_where_many_servers_are_equally_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ranking_leaders, "most", lambda _: 10)
+    monkeypatch.setattr(ranking_leaders, "max_leaders", lambda _: 10)
     store = MemoryCluster(topology((8,) * 100), is_compiled=True)
     live, batch = FusedExpected(), [request(caused=np.zeros(N_SOURCES))]
     waits = []
