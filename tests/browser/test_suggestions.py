@@ -99,6 +99,7 @@ def test_targets_are_offered_only_for_the_work_that_they_were_computed_for(
 
 def test_a_check_shows_at_once_that_it_works(visitor: Visitor) -> None:
     page = visitor.visit("/submit/")
+    page.route("**/submit/usual.json*", lambda route: route.fulfill(json={}))  # a new application
     page.get_by_label("Application", exact=True).fill("wordcount")
     held: list[Route] = []
     page.route("**/api/v1/checks/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin
