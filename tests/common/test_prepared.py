@@ -3,9 +3,11 @@
 import pytest
 from django.db import connection
 from django.db.utils import DataError
+from django.forms.models import model_to_dict
 from django.test.utils import CaptureQueriesContext
 
-from apps.common.infrastructure.database import fetch_prepared, fetch_rows
+from apps.common.infrastructure.database import fetch_prepared, fetch_rows, insert_prepared
+from apps.operations.models import Operation
 
 DOUBLE = "SELECT n * 2 AS doubled FROM generate_series(1, %s) AS n"
 
@@ -57,3 +59,28 @@ def test_a_statement_without_rows_returns_none_of_them() -> None:
 def test_rows_without_columns_are_counted() -> None:
     sql = "SELECT FROM generate_series(1, %s::int)"
     assert fetch_prepared(sql, [2]) == fetch_rows(sql, [2]) == [(), ()]
+
+
+@pytest.mark.django_db
+def test_rows_of_a_model_are_inserted_by_one_statement() -> None:
+    rows = [Operation(kind="drain", total=3, result={"servers": [1, 2]}) for _ in range(2)]
+    for row in rows:
+        insert_prepared(row)
+    stored = Operation.objects.in_bulk([row.pk for row in rows])
+    for row in rows:
+        assert row.created_at is not None
+        assert model_to_dict(stored[row.pk]) == model_to_dict(row)
+        assert stored[row.pk].created_at == row.created_at
+    statements = fetch_rows(
+        "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO %operation%'"
+    )
+    assert len(statements) == 1
+
+
+@pytest.mark.django_db
+def test_an_inserted_row_is_updated_later() -> None:
+    row = Operation(kind="drain")
+    insert_prepared(row)
+    row.kind = "undrain"
+    row.save()
+    assert Operation.objects.get().kind == "undrain"

@@ -12,7 +12,7 @@ from apps.scheduling.core import registry
 from apps.scheduling.core.types import RefusalReason
 from apps.scheduling.models import Allocation, Decision
 from apps.scheduling.services import commit, release
-from apps.scheduling.services.agent import make_agent
+from apps.scheduling.services.agent import PAUSE_S, SMALL_TURN, make_agent
 from apps.workloads import services as workloads
 from apps.workloads.core.reasons import Reason
 from apps.workloads.models import Job
@@ -220,6 +220,18 @@ def test_all_jobs_wait_if_the_cluster_has_no_servers() -> None:
 @pytest.mark.parametrize("reason", list(RefusalReason))
 def test_every_refusal_of_a_policy_has_a_meaning(reason: RefusalReason) -> None:
     assert Reason(reason.value)
+
+
+# ---- turns ----
+
+
+def test_an_agent_pauses_after_small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, pauses = iter([3, SMALL_TURN, 5, 0]), list[float]()
+    worker = agent("agent-1")
+    monkeypatch.setattr(worker, "take_turn", lambda: next(turns))
+    monkeypatch.setattr("apps.scheduling.services.agent.time.sleep", pauses.append)
+    assert worker.work(for_s=60.0) == 3 + SMALL_TURN + 5
+    assert pauses == [PAUSE_S, PAUSE_S]
 
 
 # ---- profiling ----

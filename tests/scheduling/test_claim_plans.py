@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from apps.common.infrastructure.database import (
+    _OFF_FOR_CLAIMS,
     begin_claim,
     database_now,
     fetch_rows,
@@ -28,14 +29,13 @@ HISTORY, WAITING, CLAIMED, LIMIT = 5_000, 2_000, 500, 20
 
 def read_by_claim() -> float:
     """Claim jobs and return the number of rows of jobs that the statement reads."""
-    now = database_now()
+    now = begin_claim()
     values: dict[str, Any] = {
         "agent": "agent-1",
         "now": now,
         "until": now + timedelta(seconds=10.0),
     }
     values |= {"limit": LIMIT, "start": FIRST_FLOW, **shares_as_values(NO_SHARES)}
-    begin_claim()
     rows = rows_read(_CLAIM, values)
     assert Job.objects.filter(claimed_by="agent-1").count() == LIMIT
     return rows
@@ -114,3 +114,13 @@ def test_a_claim_that_was_prepared_when_no_job_existed_finds_jobs_by_their_ids()
     ((answer,),) = fetch_rows(f"EXPLAIN (FORMAT JSON) EXECUTE {name}({values})")
     (plan,) = json.loads(answer) if isinstance(answer, str) else answer
     assert set(access_paths(plan["Plan"])) == {"workloads_job_pkey"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_settings_of_a_claim_end_with_its_transaction() -> None:
+    changed = "SELECT name FROM pg_settings WHERE setting = 'off' AND source = 'session'"
+    before = database_now()
+    with transaction.atomic():
+        assert before <= begin_claim() <= database_now()
+        assert {name for (name,) in fetch_rows(changed)} == set(_OFF_FOR_CLAIMS)
+    assert fetch_rows(changed) == []

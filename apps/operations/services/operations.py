@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.common.core.errors import ConflictError, NotFoundError
-from apps.common.infrastructure.database import database_now
+from apps.common.infrastructure.database import database_now, insert_prepared
 from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.core.states import TERMINAL, OperationStatus, Topic
 from apps.operations.models import Operation
@@ -62,7 +62,7 @@ def completed_operation(
     -------
     (the operation, its events, which the caller records with its own as the last step)
     """
-    operation = Operation.objects.create(
+    operation = Operation(
         kind=kind,
         status=OperationStatus.SUCCEEDED,
         created_by_id=created_by,
@@ -74,6 +74,7 @@ def completed_operation(
         finished_at=timezone.now(),
         generation=2,  # as if it had been created and then ended
     )
+    insert_prepared(operation)
     return operation, [_event(operation, f"operation.{step}") for step in ("created", "finished")]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows, number_array
+from apps.common.infrastructure.database import fetch_prepared, fetch_rows, number_array
 from apps.scheduling.core.sharing.quotas import QuotaRow, Standing, WaitingGang, lent
 from apps.workloads.core.reasons import PERMANENT, Reason
 from apps.workloads.core.shapes import Needs, WaitsFor
@@ -126,7 +126,7 @@ SELECT EXISTS (SELECT FROM accounts_project
 
 def has_quotas() -> bool:
     """Return whether any project has a quota; without one, nothing is limited."""
-    return bool(fetch_rows(_ANY)[0][0])
+    return bool(fetch_prepared(_ANY, ())[0][0])
 
 
 def standings(decided: Collection[UUID] = ()) -> dict[UUID, Standing]:

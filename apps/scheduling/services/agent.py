@@ -10,6 +10,7 @@ Source: Tarcil §5.1 (T8, T9).
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 from uuid import UUID
 
 import numpy as np
@@ -65,6 +66,11 @@ from apps.workloads.core.reasons import PERMANENT
 
 logger = logging.getLogger(__name__)
 
+# A turn takes some thirty statements, whatever its number of jobs. With small requests, turns
+# without a pause between them would take few jobs each and keep the processors from others.
+SMALL_TURN: Final = 64  # jobs
+PAUSE_S: Final = 0.004  # wall seconds
+
 
 class SchedulingAgent:
     """A scheduling agent; one per process.
@@ -102,13 +108,18 @@ class SchedulingAgent:
         self._sequence = 0  # of the change log, before the jobs in hand were evaluated
 
     def work(self, *, for_s: float) -> int:
-        """Decide on waiting jobs for up to ``for_s`` wall seconds; returns their number."""
+        """Decide on waiting jobs for up to ``for_s`` wall seconds; returns their number.
+
+        After a small turn, the agent pauses, so that the next one takes more jobs.
+        """
         until, decided = time.monotonic() + for_s, 0
         while time.monotonic() < until:
             count = self.take_turn()
             if not count:
                 break
             decided += count
+            if count < SMALL_TURN:
+                time.sleep(PAUSE_S)
         return decided
 
     def take_turn(self) -> int:

@@ -16,7 +16,12 @@ import numpy as np
 from django.db import transaction
 
 from apps.common.core.ids import uuid7
-from apps.common.infrastructure.database import fetch_rows, number_array, without_index
+from apps.common.infrastructure.database import (
+    fetch_prepared,
+    fetch_rows,
+    number_array,
+    without_index,
+)
 from apps.common.infrastructure.log_numbers import SEQUENCES, Log
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES, Capability
@@ -221,7 +226,7 @@ def _write(
     allocations = allocate((grant for _, grant in won), free)
     new = [(p, grant) for p, grant in won if not p.job.missing]
     more = [(p, grant) for p, grant in won if p.job.missing]
-    placed = workloads.place_jobs(
+    waited = workloads.place_jobs(
         [_placed_job(p, grant, agent) for p, grant in new], agent=agent.name, cluster_s=cluster_s
     )
     grown = workloads.grow_jobs(
@@ -229,11 +234,9 @@ def _write(
         agent=agent.name,
         cluster_s=cluster_s,
     )
-    if len(placed) + len(grown) != len(won):
-        raise RuntimeError(f"{len(won) - len(placed) - len(grown)} locked jobs did not change")
-    rows = fetch_rows(_WAITED, [SEQUENCES[Log.CHANGES], now, number_array(sorted(placed))])
-    waited = {job: seconds for _, job, seconds in rows if job is not None}
-    occasion = Occasion(agent, now, cluster_s, _age(copy, newest=rows[0][0]))
+    if len(waited) + len(grown) != len(won):
+        raise RuntimeError(f"{len(won) - len(waited) - len(grown)} locked jobs did not change")
+    occasion = Occasion(agent, now, cluster_s, _age(copy))
     insert_batches((p.place for p, _ in won), at=now, code_version=agent.code_version)
     insert_decisions(placed_rows(won, occasion, waited))
     commands = {p.job.id for p, _ in new if p.job.runs_command}
@@ -253,18 +256,14 @@ def _write(
     return {new.grant.job: number for new, number in zip(allocations, numbers, strict=True)}
 
 
-# the newest number of the change log, and of each job how long it waited; one row without jobs
-_WAITED: Final = """
-SELECT coalesce(pg_sequence_last_value(%s::regclass), 0), j.id,
-       extract(epoch FROM %s - j.created_at)::float8
-FROM (VALUES (1)) AS once LEFT JOIN workloads_job j ON j.id = ANY(%s)
-"""
+_NEWEST: Final = "SELECT coalesce(pg_sequence_last_value(%s::regclass), 0)"
 
 
-def _age(copy: CopyVersion | None, *, newest: int) -> tuple[float, int] | None:
+def _age(copy: CopyVersion | None) -> tuple[float, int] | None:
     """Return the wall seconds since a copy was read, and the changes drawn since."""
     if copy is None:
         return None
+    ((newest,),) = fetch_prepared(_NEWEST, [SEQUENCES[Log.CHANGES]])
     return time.monotonic() - copy.read_s, max(0, newest - copy.known)
 
 

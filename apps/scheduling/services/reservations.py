@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from apps.common.infrastructure.advisory_locks import AdvisoryLock, acquire
-from apps.common.infrastructure.database import fetch_rows, without_index
+from apps.common.infrastructure.database import fetch_prepared, fetch_rows, without_index
 from apps.inventory.core.snapshot import Floats, Snapshot
 from apps.inventory.selectors import cluster_now
 from apps.inventory.services import lock_units
@@ -34,6 +34,8 @@ from apps.workloads import services as workloads
 from apps.workloads.core.lifecycle import WAITING_STATES
 from apps.workloads.core.reasons import Reason
 
+# mostly there is none, and to plan the statement below takes longer than to run it
+_HAS_ANY: Final = "SELECT EXISTS (SELECT FROM scheduling_reservation)"
 # OFFSET 0 keeps the planner from a join, which may read all jobs. A reservation whose units
 # victims still hold is not late, however long they take to stop: planned again, it would stop
 # others. Jobs that nobody stops, such as backfilled ones, make it late.
@@ -88,7 +90,8 @@ ON CONFLICT (job_id) DO UPDATE SET unit_ids = excluded.unit_ids, start_s = exclu
 
 def reservations() -> list[Reservation]:
     """Read the reservations of jobs that still wait."""
-    rows = fetch_rows(_READ)
+    ((has_any,),) = fetch_prepared(_HAS_ANY, ())
+    rows = fetch_rows(_READ) if has_any else []
     now_s = cluster_now() if any(is_awaiting for *_, is_awaiting in rows) else 0.0
     return [
         Reservation(

@@ -11,6 +11,7 @@ from apps.accounts.core.principal import Principal
 from apps.accounts.models import Project
 from apps.common.core.errors import FieldProblem, TransientError
 from apps.common.core.keyed_requests import KeyedRequest, KeyedResponse, body_digest
+from apps.common.infrastructure.database import insert_prepared
 from apps.common.infrastructure.request_id import current_request_id
 from apps.operations.models import Operation
 from apps.operations.selectors import stored_responses
@@ -82,7 +83,7 @@ def _attempt(bulk: Bulk, keyed: Mapping[int, KeyedRequest]) -> tuple[dict[str, A
     )
     jobs = dict(zip(fresh, submitted, strict=True))
     batch.items = _items(bulk, jobs, replayed, reused)
-    batch.save(force_insert=True)  # after its jobs: the reference is checked at the commit
+    insert_prepared(batch)  # after its jobs: the reference is checked at the commit
     responses = [
         (keyed[i], _keyed_response(job, bulk.project)) for i, job in jobs.items() if i in keyed
     ]

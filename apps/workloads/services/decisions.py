@@ -48,11 +48,15 @@ class PlacedJob:
     is_resumed: bool = False
 
 
-def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> set[UUID]:
-    """Set the state of claimed jobs to ``starting``; returns the ids of the changed jobs.
+def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> dict[UUID, float]:
+    """Set the state of claimed jobs to ``starting``.
 
     Jobs that were meanwhile cancelled, held or claimed by another agent stay as they are.
     This function records no event: its caller calls `record_placed` at the end of the transaction.
+
+    Returns
+    -------
+    wall seconds from the submission of each changed job until now
     """
     rows = sorted(placed, key=lambda row: row.job_id)
     updated = fetch_rows(
@@ -72,7 +76,8 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
                        %s::text[], %s::text[], %s::bool[])
                 AS d(id, units, missing, run_s, run_high_s, reason, message, predicted, resumed)
            WHERE j.id = d.id AND {_IS_WAITING} AND j.claimed_by = %s
-           RETURNING j.id""",  # noqa: S608 - constants
+           RETURNING j.id,
+                     extract(epoch FROM clock_timestamp() - j.created_at)::float8""",  # noqa: S608 - constants
         [
             cluster_s, cluster_s, number_array(row.job_id for row in rows),
             number_array(row.units for row in rows), number_array(row.missing for row in rows),
@@ -82,7 +87,7 @@ def place_jobs(placed: Sequence[PlacedJob], *, agent: str, cluster_s: float) -> 
             [row.is_resumed for row in rows], agent,
         ],
     )  # fmt: skip
-    return {row[0] for row in updated}
+    return dict(updated)
 
 
 # of the work when a job is placed; never all of it: predicted run times are above 0

@@ -14,7 +14,6 @@ from django.db import transaction
 
 from apps.common.infrastructure.database import (
     begin_claim,
-    database_now,
     fetch_prepared,
     fetch_rows,
     without_index,
@@ -145,11 +144,10 @@ def claim_waiting(
     start : the flow after which the turns begin; a random one serves all flows alike
     shares : of the cluster, by project; the smaller one of equal jobs comes first
     """
-    now = database_now()
-    values = {"agent": agent, "now": now, "until": now + timedelta(seconds=CLAIM_S)}
-    values |= {"limit": limit, "start": start, **shares_as_values(shares)}
+    values = {"agent": agent, "limit": limit, "start": start, **shares_as_values(shares)}
     with transaction.atomic():
-        begin_claim()  # a job whose claim is lost can be claimed by any agent
+        now = begin_claim()  # a job whose claim is lost can be claimed by any agent
+        values |= {"now": now, "until": now + timedelta(seconds=CLAIM_S)}
         rows = fetch_prepared(_CLAIM, values)
     return [row[0] for row in rows]
 
