@@ -20,6 +20,7 @@ def declare(verbs: Verbs) -> None:
     parser.add_argument("--scores", action="store_true", help="accuracy of earlier estimates")
     parser.add_argument("--admission", action="store_true", help="state of the admission control")
     parser.add_argument("--shares", action="store_true", help="decayed shares of the projects")
+    parser.add_argument("--reservations", action="store_true", help="units kept for waiting jobs")
     parser.add_argument("--limit", type=positive_int, default=50, help="max number of rows (50)")
 
 
@@ -36,6 +37,10 @@ def queue(client: BerthClient, args: Namespace) -> int:
     if args.shares:
         rows = response["shares"]
         print_result(render(rows, args.output, _shares(rows)))
+        return Exit.OK
+    if args.reservations:
+        rows = response["reservations"]
+        print_result(render(rows, args.output, _reservations(rows, response["cluster_seconds"])))
         return Exit.OK
     if args.admission:
         state = response["admission"]
@@ -78,6 +83,35 @@ def _shares(rows: Sequence[Mapping[str, Any]] | None) -> str:
         for row in rows
     ]
     headings = ("POSITION", "PROJECT", "SHARE", "OF", "UNITS", "MEMORY", "NETWORK", "STORAGE")
+    return columns(headings, shown)
+
+
+def _reservations(rows: Sequence[Mapping[str, Any]], now_s: float) -> str:
+    shown = [
+        [
+            row["name"],
+            row["project"],
+            row["priority"],
+            row["units"],
+            row["free_units"],
+            row["servers"],
+            duration(max(0.0, now_s - row["made_seconds"])),
+            duration(max(0.0, row["start_seconds"] - now_s)),
+            duration(max(0.0, row["start_seconds"] - row["promised_seconds"])),
+        ]
+        for row in rows
+    ]
+    headings = (
+        "NAME",
+        "PROJECT",
+        "PRIO",
+        "UNITS",
+        "FREE",
+        "SERVERS",
+        "MADE",
+        "ALL FREE IN",
+        "LATE BY",
+    )
     return columns(headings, shown)
 
 

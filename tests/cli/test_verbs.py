@@ -14,7 +14,7 @@ from apps.accounts.core.roles import Role
 from apps.accounts.models import Project, User
 from apps.accounts.services import create_token, create_user, ensure_project
 from apps.scheduling.core.admission.types import QueueState
-from apps.scheduling.models import AdmissionState, Decision
+from apps.scheduling.models import AdmissionState, Decision, Reservation
 from apps.workloads.core.archives import members
 from apps.workloads.models import Job
 from apps.workloads.selectors import files_of
@@ -77,6 +77,19 @@ def test_the_queue_is_filtered_before_its_limit(
     monkeypatch.setattr("apps.scheduling.selectors.waits.MAX_JOBS", 10)
     message = berth("queue", "--limit", "1")[2]
     assert message == "1 of 4 waiting jobs are shown: those that start soonest.\n"
+
+
+def test_the_queue_shows_reservations(berth: Berth) -> None:
+    factories.cluster()
+    assert berth("queue", "--reservations")[1] == "Nothing found.\n"
+    job = factories.job("gang", priority=7)
+    unit = factories.server().units.values_list("id", flat=True)[0]
+    times = {"made_s": 6900.0, "promised_s": 7260.0, "start_s": 1e6}
+    Reservation.objects.create(job_id=job.id, unit_ids=[unit], **times)
+    out = berth("queue", "--reservations")[1]
+    assert re.search(r"gang +\S+ +7 +1 +1 +1 +5.0 min +\S+ h +\S+ h", out), out
+    (row,) = json.loads(berth("queue", "--reservations", "--json")[1])
+    assert (row["name"], row["free_units"], row["promised_seconds"]) == ("gang", 1, 7260.0)
 
 
 @override_settings(ADMISSION="arq")

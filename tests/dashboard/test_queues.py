@@ -11,7 +11,7 @@ from apps.accounts.models import Membership
 from apps.dashboard.core.labels import start_text
 from apps.dashboard.core.queue_rows import QueueFilter, queue_page
 from apps.dashboard.selectors.job_facts import job_header
-from apps.inventory.models import Cluster
+from apps.inventory.models import Cluster, Server
 from apps.scheduling.core.admission.types import QueueState
 from apps.scheduling.models import AdmissionState, Reservation, StartEstimate
 from apps.scheduling.selectors.waits import start_scores, waiting_jobs
@@ -408,6 +408,68 @@ def test_reserved_units_are_free_by_a_day_at_the_latest(as_operator: Client) -> 
     )
     shown = re.sub(r"<[^>]*>", "", page(as_operator))
     assert "units reserved, all free by day 65, 02:44 at the latest" in shown
+
+
+def reserved(name: str, units: list[int], start_s: float, **values: Any) -> Job:
+    """A waiting job for which units are reserved since five minutes ago."""
+    job = estimated(name, 60.0, 120.0, **values)
+    times = {"made_s": NOW_S - 300.0, "promised_s": NOW_S + 60.0, "start_s": start_s}
+    Reservation.objects.create(job_id=job.id, unit_ids=units, **times)
+    return job
+
+
+def units_of(server: Server) -> list[int]:
+    return list(server.units.order_by("core").values_list("id", flat=True))
+
+
+def test_reservations_are_listed_by_their_start(as_operator: Client) -> None:
+    first, second = factories.server(), factories.server()
+    factories.allocation(factories.job(state="running"), first)
+    (busy, *free), others = units_of(first), units_of(second)[:2]
+    late = reserved("late", [busy, *free, *others], NOW_S + 900.0, priority=7)
+    soon = reserved("soon", others, NOW_S + 120.0)
+    body = as_operator.get("/api/v1/queues/").json()["reservations"]
+    assert [row["job"] for row in body] == [str(soon.id), str(late.id)]
+    expected = {
+        "name": "late",
+        "project": late.project.name,
+        "priority": 7,
+        "units": len(free) + 3,
+        "free_units": len(free) + 2,
+        "servers": 2,
+        "made_seconds": NOW_S - 300.0,
+        "start_seconds": NOW_S + 900.0,
+        "promised_seconds": NOW_S + 60.0,
+        "for_preemption": False,
+    }
+    assert body[1] == {"job": str(late.id), **expected}
+    shown = " ".join(re.sub(r"<[^>]*>", " ", page(as_operator)).split())
+    assert f"{len(free) + 5} units reserved for 2 waiting jobs" in shown
+    counts = f"7 {len(free) + 3} {len(free) + 2} 2"
+    assert f"late default {counts} day 1, 01:55 day 1, 02:15 day 1, 02:01 " in shown
+
+
+def test_a_reservation_without_a_waiting_job_is_not_listed(as_operator: Client) -> None:
+    units = units_of(factories.server())
+    gone = [reserved(name, units[i : i + 1], NOW_S) for i, name in enumerate(("a", "b", "c"))]
+    Job.objects.filter(id=gone[0].id).update(held=True, shape=None)
+    Job.objects.filter(id=gone[1].id).update(state="running", shape=None)
+    Job.objects.filter(id=gone[2].id).update(cancel_requested=True)
+    assert as_operator.get("/api/v1/queues/").json()["reservations"] == []
+    assert 'id="queue-reservations" data-live hidden' in page(as_operator)
+
+
+def test_members_see_the_reservations_of_their_projects(client: Client) -> None:
+    mine, secret = factories.project("mine"), factories.project("secret")
+    units = units_of(factories.server())
+    reserved("own-job", units[:1], NOW_S, project=mine)
+    reserved("zq-hidden", units[1:2], NOW_S, project=secret)
+    user = factories.user(role=Role.VIEWER)
+    Membership.objects.create(user=user, project=mine)
+    client.force_login(user)
+    body = client.get("/api/v1/queues/").json()["reservations"]
+    assert [row["name"] for row in body] == ["own-job"]
+    assert "1 unit reserved for 1 waiting job<" in page(client)
 
 
 def test_a_job_without_a_predicted_start_is_not_the_next_to_start() -> None:

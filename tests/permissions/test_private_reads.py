@@ -116,6 +116,7 @@ ALLOWED: Final = {
             "scheduling.selectors.fair_share.is_counted",
             "scheduling.selectors.quotas.quota_rows",
             "scheduling.selectors.quotas.standings",
+            "scheduling.selectors.reserved.reservation_rows",
             "scheduling.selectors.units_of_allocation",
             "scheduling.selectors.waits.start_scores",
             "scheduling.selectors.waits.waiting_counts",

@@ -11,6 +11,7 @@ from apps.dashboard.views.access import has_role, page, projects_of
 from apps.inventory.selectors import cluster_now
 from apps.scheduling.selectors.fair_share import share_rows
 from apps.scheduling.selectors.quotas import quota_rows
+from apps.scheduling.selectors.reserved import reservation_rows
 from apps.scheduling.selectors.waits import (
     admission_now,
     start_scores,
@@ -33,6 +34,8 @@ def queues(request: HttpRequest) -> HttpResponse:
     quotas = quota_rows(projects)
     context = {"queue": shown, "by": by, "admission": admission, "quotas": quotas}
     context["shares"] = share_rows(projects)
+    reserved = reservation_rows(projects)
+    context |= {"reservations": reserved, "reserved_units": sum(row.units for row in reserved)}
     is_operator = has_role(request, Role.OPERATOR)
     context["manages_all"] = is_operator
     context["preemptions"] = proposed_rows() if is_operator else []

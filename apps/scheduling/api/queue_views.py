@@ -23,6 +23,7 @@ from apps.scheduling.core.starts.waits import StartScore, WaitingJob
 from apps.scheduling.models import StartEstimate
 from apps.scheduling.selectors.fair_share import share_rows
 from apps.scheduling.selectors.quotas import quota_rows
+from apps.scheduling.selectors.reserved import ReservationRow, reservation_rows
 from apps.scheduling.selectors.waits import (
     admission_now,
     estimates_of,
@@ -141,6 +142,26 @@ class QueueShareSerializer(FairShareSerializer):
     )
 
 
+class ReservationSerializer(serializers.Serializer[Any]):
+    """Units that are kept for a waiting job; times are cluster seconds."""
+
+    job = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField()
+    priority = serializers.IntegerField()
+    units = serializers.IntegerField()
+    free_units = serializers.IntegerField(help_text="Of them, those that no job holds.")
+    servers = serializers.IntegerField(help_text="With reserved units.")
+    made_seconds = serializers.FloatField()
+    start_seconds = serializers.FloatField(
+        help_text="When the last unit is free, at the latest that is predicted."
+    )
+    promised_seconds = serializers.FloatField(help_text="The first such prediction.")
+    for_preemption = serializers.BooleanField(
+        help_text="Whether jobs were stopped to free the units."
+    )
+
+
 class QueueSerializer(serializers.Serializer[Any]):
     """The waiting jobs that you may see, soonest start first."""
 
@@ -153,6 +174,7 @@ class QueueSerializer(serializers.Serializer[Any]):
         many=True, allow_null=True, help_text="Smallest first. Null: without fair share."
     )
     admission = AdmissionSerializer(allow_null=True, help_text="Null: jobs pass none.")
+    reservations = ReservationSerializer(many=True, help_text="Soonest start first.")
 
 
 class JobStartEstimateSerializer(serializers.Serializer[Any]):
@@ -208,6 +230,7 @@ class QueueView(ApiView):
                 "admission": _admission(admission_now()),
                 "quotas": _quotas(quota_rows(projects)),
                 "shares": _shares(share_rows(projects)),
+                "reservations": [_reservation(row) for row in reservation_rows(projects)],
             },
         )
 
@@ -251,6 +274,22 @@ def _job(job: WaitingJob, now_s: float) -> dict[str, Any]:
         "p50_seconds": None if job.start_s is None else max(0.0, job.start_s - now_s),
         "p90_seconds": None if job.latest_s is None else max(0.0, job.latest_s - now_s),
         "ahead": job.ahead,
+    }
+
+
+def _reservation(row: ReservationRow) -> dict[str, Any]:
+    return {
+        "job": str(row.job),
+        "name": row.name,
+        "project": row.project,
+        "priority": row.priority,
+        "units": row.units,
+        "free_units": row.free,
+        "servers": row.servers,
+        "made_seconds": row.made_s,
+        "start_seconds": row.start_s,
+        "promised_seconds": row.promised_s,
+        "for_preemption": row.for_preemption,
     }
 
 
