@@ -34,7 +34,7 @@ PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
     "words": ("wc", "/etc/services"),
     "sorted": ("sort", "-r", "/etc/passwd"),
     "compress": ("sh", "-c", "seq 1 300000 | gzip -9 | wc -c"),
-    "sum": ("awk", "BEGIN { for (i = 0; i < 3000000; i++) s += i; print s }"),
+    "sum": ("awk", "BEGIN { for (i = 0; i < 3000000; i++) s += i; printf \"%.0f\\n\", s }"),
     "primes": (sys.executable, "-c", _PRIMES),
     "hash": (sys.executable, "-c", _HASH),
     "json": (sys.executable, "-c", "import json; print(len(json.dumps(list(range(500000)))))"),
