@@ -142,7 +142,7 @@ class QueueShareSerializer(FairShareSerializer):
     )
 
 
-class ReservationSerializer(serializers.Serializer[Any]):
+class QueueReservationSerializer(serializers.Serializer[Any]):
     """Units that are kept for a waiting job; times are cluster seconds."""
 
     job = serializers.UUIDField()
@@ -174,7 +174,7 @@ class QueueSerializer(serializers.Serializer[Any]):
         many=True, allow_null=True, help_text="Smallest first. Null: without fair share."
     )
     admission = AdmissionSerializer(allow_null=True, help_text="Null: jobs pass none.")
-    reservations = ReservationSerializer(many=True, help_text="Soonest start first.")
+    reservations = QueueReservationSerializer(many=True, help_text="Soonest start first.")
 
 
 class JobStartEstimateSerializer(serializers.Serializer[Any]):
