@@ -2,10 +2,12 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from controlplane.cli.client import BerthClient
-from controlplane.cli.errors import Exit
+from controlplane.cli.errors import CliError, Exit
 from controlplane.cli.output import columns, print_result, render
 from controlplane.cli.verbs import Verbs, positive_int
 
@@ -36,7 +38,8 @@ def declare(verbs: Verbs) -> None:
 
 def list_entries(client: BerthClient, args: Namespace) -> int:
     """List administrative actions, newest first."""
-    rows = list(client.pages(AUDIT, _filters(args), args.limit))
+    with _options_named():
+        rows = list(client.pages(AUDIT, _filters(args), args.limit))
     headings = ("TIME", "WHO", "TOKEN", "ACTION", "OBJECT", "CHANGE", "REASON")
     shown = [
         (
@@ -52,7 +55,9 @@ def list_entries(client: BerthClient, args: Namespace) -> int:
 
 def export(client: BerthClient, args: Namespace) -> int:
     """Write all matching acts to stdout, oldest first, as CSV or JSON lines."""
-    client.download(f"{AUDIT}export/", {"as": args.format, **_filters(args)}, sys.stdout.buffer)
+    wanted = {"as": args.format, **_filters(args)}
+    with _options_named():
+        client.download(f"{AUDIT}export/", wanted, sys.stdout.buffer)
     return Exit.OK
 
 
@@ -64,6 +69,18 @@ def _add_filters(parser: ArgumentParser) -> None:
 def _filters(args: Namespace) -> dict[str, str]:
     given = {name: getattr(args, option) for option, (name, _) in FILTERS.items()}
     return {name: value for name, value in given.items() if value}
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Let errors name the options that were given, not the parameters of the request."""
+    options = {parameter: f"--{option}" for option, (parameter, _) in FILTERS.items()}
+    try:
+        yield
+    except CliError as error:
+        parts = [text.partition(":") for text in error.errors]
+        error.errors = tuple(options.get(name, name) + sep + rest for name, sep, rest in parts)
+        raise
 
 
 def _who(row: dict[str, Any]) -> str:

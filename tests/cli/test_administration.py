@@ -155,7 +155,9 @@ def test_acts_are_exported(berth: Berth, acts: None) -> None:
     assert AuditEntry.objects.filter(action="audit.exported").count() == 2
 
 
-def test_an_export_that_is_refused_says_why(berth: Berth) -> None:
-    code, out, err = berth("audit", "export", "csv", "--since", "yesterday")
+@pytest.mark.parametrize("verb", [("export", "csv"), ("list",)])
+def test_a_refused_filter_is_named_as_it_was_given(berth: Berth, verb: tuple[str, ...]) -> None:
+    code, out, err = berth("audit", *verb, "--since", "yesterday")
     assert (code != Exit.OK, out) == (True, "")
-    assert "at__gte" in err
+    assert re.search(r"^  --since: .*yesterday", err, re.MULTILINE), err
+    assert "at__gte" not in err
