@@ -190,6 +190,12 @@ def test_units_reserved_for_a_gang_are_used_by_jobs_that_end_before_it_starts() 
     assert starts(groups, busy, free) == [200.0, 0.0, 210.0]
 
 
+def test_a_gang_uses_reserved_units_if_it_ends_in_time() -> None:
+    free = pools(2, 0, holder=(0, NOBODY), until_s=(200.0, INF))
+    groups = [group(3, pools="11"), group(2, seconds=190.0, pools="11")]
+    assert starts(groups, [running(200.0, pool=1)], free) == [200.0, 0.0]
+
+
 def test_an_incremental_job_uses_reserved_units_only_if_one_unit_would_finish_it_in_time() -> None:
     free = pools(2, 0, holder=(0, NOBODY), until_s=(200.0, INF))
     groups = [group(3, pools="11"), group(4, seconds=60.0, fewest=1, pools="11")]
