@@ -449,6 +449,19 @@ def test_reservations_are_listed_by_their_start(as_operator: Client) -> None:
     assert f"late default {counts} day 1, 01:55 day 1, 02:15 day 1, 02:01 " in shown
 
 
+def test_the_page_says_how_many_reservations_it_leaves_out(
+    as_operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.dashboard.views.queues.MAX_RESERVATIONS", 1)
+    units = units_of(factories.server())
+    reserved("soon", units[:1], NOW_S)
+    reserved("zq-late", units[1:3], NOW_S + 60.0)
+    shown = page(as_operator)
+    assert "3 units reserved for 2 waiting jobs<" in shown
+    assert "1 later reservation is not shown." in shown
+    assert len(as_operator.get("/api/v1/queues/").json()["reservations"]) == 2
+
+
 def test_a_reservation_without_a_waiting_job_is_not_listed(as_operator: Client) -> None:
     units = units_of(factories.server())
     gone = [reserved(name, units[i : i + 1], NOW_S) for i, name in enumerate(("a", "b", "c"))]

@@ -234,6 +234,19 @@ def test_an_agent_pauses_after_small_turns(monkeypatch: pytest.MonkeyPatch) -> N
     assert pauses == [PAUSE_S, PAUSE_S]
 
 
+def test_an_agent_does_not_pause_while_jobs_are_left(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    build("a")
+    settings.AGENT_PATH_LIMIT, pauses = 2, list[float]()
+    application = known()
+    for _ in range(3):
+        waiting(application, units_requested=1)
+    monkeypatch.setattr("apps.scheduling.services.agent.time.sleep", pauses.append)
+    assert agent("agent-1").work(for_s=60.0) == 3
+    assert pauses == [PAUSE_S]
+
+
 # ---- profiling ----
 
 

@@ -44,7 +44,6 @@ def time_limit(milliseconds: int) -> Iterator[None]:
         raise TookTooLongError from error
 
 
-_WITHOUT_FLUSH: Final = "SET LOCAL synchronous_commit = off"
 _OFF_FOR_CLAIMS: Final = (
     "synchronous_commit",
     "enable_seqscan",
@@ -63,11 +62,11 @@ def commit_without_flush() -> None:
     If PostgreSQL or its machine crashes within the next second, the transaction may be lost, but
     never a part of it. For claims, which expire, and for readings, which the next ones replace.
     """
-    fetch_nothing(_WITHOUT_FLUSH)
+    fetch_nothing("SET LOCAL synchronous_commit = off")
 
 
 def begin_claim() -> datetime:
-    """Let the caller's transaction read in the order of indexes, and commit without a flush.
+    """Let the caller's transaction read in the order of indexes, and `commit_without_flush`.
 
     A claim wants the first rows of several orders. With statistics from a nearly empty table, the
     planner would read and sort all rows. JIT is off because it compiles statements by their cost,
@@ -129,6 +128,7 @@ def insert_prepared(row: models.Model) -> None:
     """Insert a new instance as ``save(force_insert=True)`` does, but without signals.
 
     For rows of small requests: Django builds, and PostgreSQL plans, the same statement each time.
+    Fields must have values, not expressions: Django leaves those of ``db_default`` to PostgreSQL.
     """
     statement, fields = _insertion(type(row))
     values = [

@@ -1,5 +1,7 @@
 """The Queues page: why jobs wait, their predicted starts, and how accurate these were."""
 
+from typing import Final
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -20,6 +22,8 @@ from apps.scheduling.selectors.waits import (
 )
 from apps.testbed.selectors.replay import one_snapshot
 
+MAX_RESERVATIONS: Final = 100  # rows
+
 
 @page
 def queues(request: HttpRequest) -> HttpResponse:
@@ -35,7 +39,12 @@ def queues(request: HttpRequest) -> HttpResponse:
     context = {"queue": shown, "by": by, "admission": admission, "quotas": quotas}
     context["shares"] = share_rows(projects)
     reserved = reservation_rows(projects)
-    context |= {"reservations": reserved, "reserved_units": sum(row.units for row in reserved)}
+    context |= {
+        "reservations": reserved[:MAX_RESERVATIONS],
+        "all_reservations": len(reserved),
+        "hidden_reservations": max(0, len(reserved) - MAX_RESERVATIONS),
+        "reserved_units": sum(row.units for row in reserved),
+    }
     is_operator = has_role(request, Role.OPERATOR)
     context["manages_all"] = is_operator
     context["preemptions"] = proposed_rows() if is_operator else []

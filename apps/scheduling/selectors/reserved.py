@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from apps.common.infrastructure.database import fetch_rows
+from apps.common.infrastructure.database import fetch_rows, without_index
 
 
 class ReservationRow(NamedTuple):
@@ -37,16 +37,16 @@ class ReservationRow(NamedTuple):
         return self.free / max(1, self.units)
 
 
+# whether the reservation of a job j keeps units
+HAS_EFFECT: Final = "j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested"
 # OFFSET 0: each job is looked up by its id; a join may read all jobs
-_ROWS: Final = """
+_ROWS: Final = f"""
 SELECT r.job_id, job.name, p.name, job.priority, cardinality(r.unit_ids), unit.free,
        unit.servers, r.made_s, r.start_s, r.promised_s, r.for_preemption
 FROM scheduling_reservation r,
 LATERAL (
     SELECT j.name, j.project_id, j.priority FROM workloads_job j
-    WHERE j.id = r.job_id AND CASE WHEN j.state IN ('submitted', 'queued') AND NOT j.held
-                                    AND NOT j.cancel_requested THEN true ELSE false END
-    OFFSET 0) job
+    WHERE j.id = r.job_id AND {without_index(HAS_EFFECT)} OFFSET 0) job
 JOIN accounts_project p ON p.id = job.project_id,
 LATERAL (
     SELECT count(*) FILTER (WHERE u.allocation_id IS NULL) AS free,
@@ -54,7 +54,7 @@ LATERAL (
     FROM inventory_resourceunit u WHERE u.id = ANY(r.unit_ids)) unit
 WHERE %(projects)s::uuid[] IS NULL OR job.project_id = ANY(%(projects)s)
 ORDER BY r.start_s, r.id
-"""
+"""  # noqa: S608 - a constant
 
 
 def reservation_rows(projects: Collection[UUID] | None) -> list[ReservationRow]:

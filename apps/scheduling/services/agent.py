@@ -110,7 +110,7 @@ class SchedulingAgent:
     def work(self, *, for_s: float) -> int:
         """Decide on waiting jobs for up to ``for_s`` wall seconds; returns their number.
 
-        After a small turn, the agent pauses, so that the next one takes more jobs.
+        After a small turn that left no new job, the agent pauses, so that the next one takes more.
         """
         until, decided = time.monotonic() + for_s, 0
         while time.monotonic() < until:
@@ -118,7 +118,7 @@ class SchedulingAgent:
             if not count:
                 break
             decided += count
-            if count < SMALL_TURN:
+            if count < SMALL_TURN and not self._queue.is_full:
                 time.sleep(PAUSE_S)
         return decided
 

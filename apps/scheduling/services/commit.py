@@ -17,12 +17,11 @@ from django.db import transaction
 
 from apps.common.core.ids import uuid7
 from apps.common.infrastructure.database import (
-    fetch_prepared,
     fetch_rows,
     number_array,
     without_index,
 )
-from apps.common.infrastructure.log_numbers import SEQUENCES, Log
+from apps.common.infrastructure.log_numbers import Log, last_drawn
 from apps.common.infrastructure.notifications import wake
 from apps.inventory.core.backends import MACHINES, Capability
 from apps.inventory.selectors import cluster_time
@@ -256,15 +255,11 @@ def _write(
     return {new.grant.job: number for new, number in zip(allocations, numbers, strict=True)}
 
 
-_NEWEST: Final = "SELECT coalesce(pg_sequence_last_value(%s::regclass), 0)"
-
-
 def _age(copy: CopyVersion | None) -> tuple[float, int] | None:
     """Return the wall seconds since a copy was read, and the changes drawn since."""
     if copy is None:
         return None
-    ((newest,),) = fetch_prepared(_NEWEST, [SEQUENCES[Log.CHANGES]])
-    return time.monotonic() - copy.read_s, max(0, newest - copy.known)
+    return time.monotonic() - copy.read_s, max(0, last_drawn(Log.CHANGES) - copy.known)
 
 
 def _placed_job(proposal: Proposal, grant: Grant, agent: AgentIdentity) -> workloads.PlacedJob:

@@ -87,10 +87,12 @@ class WaitingQueue:
         self._reasons = workloads.CopyRound()
         self._is_their_turn = False  # of incomplete jobs, with a single path
         self._turns = 0
+        self.is_full = False  # whether the last turn took as many new jobs as it may
 
     def begin(self) -> Turn:
         """Claim the jobs of the next turn."""
         begun_s, waiting = time.monotonic(), pending()
+        self.is_full = False
         if not waiting.shapes:
             self._cluster.freed.clear()
         if not any(waiting):  # most turns after a release
@@ -101,12 +103,14 @@ class WaitingQueue:
         kept = self._paths_of_shapes() if waiting.shapes else 0
         limit = min(self._batch.current, self._path_limit - len(jobs) - kept)
         if waiting.has_new and limit > 0:
-            jobs += workloads.claim_waiting(
+            new = workloads.claim_waiting(
                 agent=self._agent,
                 limit=limit,
                 start=UUID(bytes=self._rng.bytes(16)),
                 shares=shares,
             )
+            self.is_full = len(new) == limit
+            jobs += new
         if not waiting.shapes:
             return Turn(jobs, begun_s, time.monotonic())
         shapes = self._claim_shapes(time.monotonic(), shares, self._path_limit - len(jobs))

@@ -30,6 +30,7 @@ from apps.scheduling.core.reservations.gangs import (
     without_room,
 )
 from apps.scheduling.core.types import Request
+from apps.scheduling.selectors.reserved import HAS_EFFECT
 from apps.workloads import services as workloads
 from apps.workloads.core.lifecycle import WAITING_STATES
 from apps.workloads.core.reasons import Reason
@@ -54,7 +55,7 @@ LATERAL (
     WHERE u.id = ANY(r.unit_ids)) units,
 LATERAL (
     SELECT ARRAY[j.unit_memory_bytes, j.unit_network_bps, j.unit_storage_bytes] AS per_unit,
-           j.state IN ('submitted', 'queued') AND NOT j.held AND NOT j.cancel_requested AS waits
+           {HAS_EFFECT} AS waits
     FROM workloads_job j WHERE j.id = r.job_id OFFSET 0) job
 WHERE job.waits
 ORDER BY r.id
